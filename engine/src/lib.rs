@@ -1,0 +1,4 @@
+//! Linger: a delay queue.
+
+pub mod error;
+pub mod time;
