@@ -1,4 +1,22 @@
-//! Linger: a delay queue.
+//! Linger: a delay queue. Hand it a job with a due time; it keeps the job safe and hands it over
+//! when it is due, at least once, until someone says it is finished.
+//!
+//! Start with [`Linger`] and [`Job`]. Around them: [`queue::Queue`] is the seam every store
+//! stands behind, [`machine::step`] is one job's whole life as a pure function.
 
+pub mod dice;
 pub mod error;
+pub mod history;
+pub mod job;
+pub mod machine;
+mod name;
+pub mod queue;
+pub mod record;
+pub mod retry;
+pub mod schedule;
+pub mod stats;
+pub mod store;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 pub mod time;
+pub mod topic;

@@ -16,15 +16,15 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 /// One day of 24 hours, for `7 * DAY`.
 pub const DAY: Duration = Duration::from_secs(86_400);
 
-/// A moment of the wall clock: milliseconds since 1970, up to the end of the year 9999.
+/// A moment of the wall clock: milliseconds since 1970, up to the end of the year 9999, less two days for zones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
     /// The first moment there is: 1970-01-01T00:00:00Z.
     pub const MIN: Time = Time(0);
-    /// The last moment there is: 9999-12-31T23:59:59.999Z.
-    pub const MAX: Time = Time(253_402_300_799_999);
+    /// The last moment there is: 9999-12-30T22:00:00.999Z, so that every zone can show it.
+    pub const MAX: Time = Time(253_402_207_200_999);
 
     /// This many milliseconds after 1970, if that is before the year 10000.
     pub fn from_ms(ms: u64) -> Option<Time> {

@@ -1,0 +1,762 @@
+//! One job's life as a pure function. Every store must agree with [`step`].
+
+use crate::dice::{Chance, Lease};
+use crate::error::{Code, Error};
+use crate::history::What;
+use crate::job::Ttr;
+use crate::retry::Retry;
+use crate::schedule::{OnDead, Repeat};
+use crate::time::{Now, Tick, Time};
+
+/// The part of a job that moves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// Where it is.
+    pub state: State,
+    /// When it may run, or might have.
+    pub due: Time,
+    /// Smaller is sooner among ready jobs of a topic.
+    pub priority: u32,
+    /// Hand-outs of this occurrence that count.
+    pub attempt: u32,
+    /// How often it has changed.
+    pub version: u64,
+    /// When this occurrence was first due: what a ladder's offsets are counted from.
+    pub first_due: Time,
+    /// When it was first due at all: what anchors the slots of a repeat.
+    pub base: Time,
+    /// The slot of its repeat that this occurrence serves.
+    pub slot: Time,
+    /// Occurrences that ended before this one.
+    pub occurrence: u32,
+    /// Whether this occurrence was ever handed out.
+    pub handed_out: bool,
+    /// What happened how often.
+    pub tally: Tally,
+}
+
+/// How often things happened to a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Handed out.
+    pub reserves: u32,
+    /// Leases that ran out.
+    pub timeouts: u32,
+    /// Given back.
+    pub releases: u32,
+    /// Put on the dead shelf by hand.
+    pub buries: u32,
+    /// Made ready by hand.
+    pub kicks: u32,
+    /// Died: the job, or occurrences of it.
+    pub deaths: u32,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not due yet, or set aside.
+    Waiting {
+        /// After a failure.
+        retry: bool,
+        /// Set aside by hand.
+        held: bool,
+    },
+    /// Due.
+    Ready,
+    /// Handed out.
+    Reserved(Hold),
+    /// On the dead shelf.
+    Dead {
+        /// Since when.
+        at: Time,
+    },
+    /// Finished and still visible.
+    Finished {
+        /// Since when.
+        at: Time,
+        /// Until when it is kept.
+        until: Time,
+        /// The lease it was finished with, if any held it.
+        lease: Option<Lease>,
+    },
+}
+
+/// Who has a job, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The holder's proof.
+    pub lease: Lease,
+    /// When it was handed out.
+    pub since: Tick,
+    /// When the lease ends.
+    pub until: Tick,
+    /// How long it was given for.
+    pub ttr: Ttr,
+    /// The connection it is tied to, if any.
+    pub owner: Option<Owner>,
+}
+
+/// A connection, stream or runner whose leases are let go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(pub u64);
+
+/// The name of a state, as people see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Waiting for its due time.
+    Delayed,
+    /// Waiting for its due time after a failure.
+    Retry,
+    /// Set aside by hand.
+    Held,
+    /// Due.
+    Ready,
+    /// Handed out.
+    Reserved,
+    /// On the dead shelf.
+    Dead,
+    /// Finished and still visible.
+    Finished,
+}
+
+/// What happens to a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The clock may have reached its due time.
+    Due,
+    /// It is handed out because it is first in order.
+    Reserve(Hold),
+    /// It is handed out because someone asked for this very job.
+    ReserveNamed(Hold),
+    /// The one it was handed to was gone before the answer was written.
+    Recall(Lease),
+    /// The lease may have run out.
+    Expire,
+    /// The connection that held it is gone.
+    Lost,
+    /// The holder, or whoever has the id, says it is done.
+    Finish(Option<Lease>),
+    /// The attempt failed.
+    Fail {
+        /// The holder's proof.
+        lease: Option<Lease>,
+        /// Waits this long instead of the next step.
+        retry_in_ms: Option<u64>,
+    },
+    /// The attempt says "not yet".
+    Again {
+        /// The holder's proof.
+        lease: Option<Lease>,
+        /// Waits this long instead of the next step.
+        retry_in_ms: Option<u64>,
+    },
+    /// The holder gives it back.
+    Release {
+        /// The holder's proof.
+        lease: Option<Lease>,
+        /// Not before this long.
+        delay_ms: u64,
+        /// With a new priority.
+        priority: Option<u32>,
+    },
+    /// The holder needs longer.
+    Touch {
+        /// The holder's proof.
+        lease: Option<Lease>,
+        /// This long from now instead of the lease's own length.
+        ttr: Option<Ttr>,
+    },
+    /// The holder puts it on the dead shelf.
+    Bury {
+        /// The holder's proof.
+        lease: Option<Lease>,
+        /// With a new priority.
+        priority: Option<u32>,
+    },
+    /// Its parts are changed.
+    Update {
+        /// A new due time.
+        due: Option<Time>,
+        /// A new priority.
+        priority: Option<u32>,
+    },
+    /// It is to run now.
+    Run,
+    /// It is to leave the dead shelf.
+    Redrive,
+    /// It is set aside.
+    Hold,
+    /// It is let go.
+    Unhold,
+    /// It is cancelled.
+    Delete(Reach),
+    /// What kept a dead or finished job visible is over.
+    Lapse,
+}
+
+/// Which jobs a delete may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Any.
+    #[default]
+    Any,
+    /// Not one that somebody holds.
+    Unreserved,
+}
+
+/// What holds for a job at this moment: its own settings, or its topic's.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// Attempts and pace.
+    pub retry: &'a Retry,
+    /// When it runs again.
+    pub repeat: Option<&'a Repeat>,
+    /// How long it stays visible when finished.
+    pub retain_ms: Option<u64>,
+    /// The jitter of this attempt.
+    pub chance: Chance,
+}
+
+/// What a step leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Done, and nothing changes.
+    Same,
+    /// The job goes on like this.
+    Keep(Life),
+    /// The job is gone.
+    Gone,
+}
+
+/// A step that is allowed: where it leads and what to write into the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Where it leads.
+    pub next: Next,
+    /// What to write down, if anything.
+    pub note: Option<Note>,
+}
+
+/// What to write into a job's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What happened.
+    pub what: What,
+    /// How long the attempt that ended took.
+    pub took_ms: Option<u64>,
+    /// The error, where the machine knows it and no caller has to say.
+    pub error: Option<&'static str>,
+}
+
+/// Why a step is not allowed. Nothing changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not in this state.
+    WrongState(Stage),
+    /// Not with this lease.
+    LeaseLost,
+}
+
+/// The error of a job whose last lease ran out.
+pub const TTR_RAN_OUT: &str = "ttr ran out";
+/// The error of a job whose last lease was lost with its connection.
+pub const CONNECTION_LOST: &str = "connection lost";
+/// The error of a job that said "not yet" to the end of its ladder.
+pub const GAVE_UP: &str = "gave_up";
+/// The error of a job that was put on the dead shelf without a word.
+pub const BURIED: &str = "buried";
+
+/// The whole life of a job: what it becomes when `event` happens at `now`, or why that may not be.
+pub fn step(life: &Life, event: &Event, rules: &Rules<'_>, now: Now) -> Result<Step, Refusal> {
+    let walk = Walk { life, rules, now };
+    match event {
+        Event::Due => Ok(walk.due()),
+        Event::Reserve(hold) => walk.reserve(*hold),
+        Event::ReserveNamed(hold) => walk.reserve_named(*hold),
+        Event::Recall(lease) => walk.recall(*lease),
+        Event::Expire => walk.expire(),
+        Event::Lost => walk.lost(),
+        Event::Finish(lease) => walk.finish(*lease),
+        Event::Fail { lease, retry_in_ms } => walk.fail(*lease, *retry_in_ms),
+        Event::Again { lease, retry_in_ms } => walk.again(*lease, *retry_in_ms),
+        Event::Release { lease, delay_ms, priority } => walk.release(*lease, *delay_ms, *priority),
+        Event::Touch { lease, ttr } => walk.touch(*lease, *ttr),
+        Event::Bury { lease, priority } => walk.bury(*lease, *priority),
+        Event::Update { due, priority } => walk.update(*due, *priority),
+        Event::Run => walk.run(),
+        Event::Redrive => walk.redrive(),
+        Event::Hold => walk.hold(),
+        Event::Unhold => walk.unhold(),
+        Event::Delete(reach) => walk.delete(*reach),
+        Event::Lapse => walk.lapse(),
+    }
+}
+
+const SAME: Step = Step { next: Next::Same, note: None };
+const GONE: Step = Step { next: Next::Gone, note: None };
+const READY: State = State::Ready;
+const DELAYED: State = State::Waiting { retry: false, held: false };
+
+/// How an attempt that did not finish ended.
+struct Ending {
+    what: What,
+    took_ms: u64,
+    error: Option<&'static str>,
+}
+
+struct Walk<'a> {
+    life: &'a Life,
+    rules: &'a Rules<'a>,
+    now: Now,
+}
+
+type Walked = Result<Step, Refusal>;
+
+impl Walk<'_> {
+    fn due(&self) -> Step {
+        match self.life.state {
+            State::Waiting { held: false, .. } if self.is_due() => {
+                // Derived from the clock, so not a change: the version stays.
+                Step { next: Next::Keep(Life { state: READY, ..self.life.clone() }), note: None }
+            }
+            _ => SAME,
+        }
+    }
+
+    fn reserve(&self, hold: Hold) -> Walked {
+        match self.life.state {
+            State::Ready => Ok(self.handed_out(self.life.clone(), hold)),
+            _ => self.wrong_state(),
+        }
+    }
+
+    fn reserve_named(&self, hold: Hold) -> Walked {
+        match self.life.state {
+            State::Ready => Ok(self.handed_out(self.life.clone(), hold)),
+            State::Waiting { held: false, .. } => Ok(self.handed_out(self.brought_forward(), hold)),
+            State::Dead { .. } => Ok(self.handed_out(self.revived(), hold)),
+            _ => self.wrong_state(),
+        }
+    }
+
+    fn handed_out(&self, mut life: Life, hold: Hold) -> Step {
+        life.state = State::Reserved(hold);
+        life.attempt += 1;
+        life.tally.reserves += 1;
+        life.handed_out = true;
+        keep(life, None)
+    }
+
+    fn recall(&self, lease: Lease) -> Walked {
+        self.holder(Some(lease))?;
+        let mut life = self.attempt_given_back();
+        life.tally.reserves -= 1;
+        life.state = READY;
+        Ok(keep(life, None))
+    }
+
+    fn expire(&self) -> Walked {
+        match self.life.state {
+            State::Reserved(hold) if hold.until <= self.now.tick => {
+                let ended = self.ended(hold, What::TimedOut, Some(TTR_RAN_OUT));
+                let mut life = self.life.clone();
+                life.tally.timeouts += 1;
+                Ok(self.ready_or_dead(life, ended))
+            }
+            _ => Ok(SAME),
+        }
+    }
+
+    fn lost(&self) -> Walked {
+        match self.life.state {
+            State::Reserved(hold) => {
+                let ended = self.ended(hold, What::Lost, Some(CONNECTION_LOST));
+                Ok(self.ready_or_dead(self.life.clone(), ended))
+            }
+            _ => self.wrong_state(),
+        }
+    }
+
+    /// A lease that ended by itself: the job is ready at once, or has had its last attempt.
+    fn ready_or_dead(&self, mut life: Life, ended: Ending) -> Step {
+        if self.rules.retry.used_up(life.attempt) {
+            return self.die(life, ended);
+        }
+        life.state = READY;
+        keep(life, Some(ended.note()))
+    }
+
+    fn finish(&self, lease: Option<Lease>) -> Walked {
+        match (self.life.state, lease) {
+            (State::Reserved(hold), None) => Ok(self.done(Some(hold))),
+            (State::Reserved(_), Some(_)) => self.holder(lease).map(|hold| self.done(Some(hold))),
+            (State::Finished { .. }, None) => Ok(SAME),
+            (State::Finished { lease: by, .. }, _) if by == lease => Ok(SAME),
+            (_, Some(_)) => Err(Refusal::LeaseLost),
+            // The older protocols finish by id alone, often after the lease ran out.
+            (State::Waiting { .. } | State::Ready, None) if self.life.handed_out => {
+                Ok(self.done(None))
+            }
+            _ => self.wrong_state(),
+        }
+    }
+
+    /// This occurrence is done: on to the next one, or to the end.
+    fn done(&self, hold: Option<Hold>) -> Step {
+        let took_ms = hold.map(|hold| self.now.tick.ms_since(hold.since));
+        let note = Some(Note { what: What::Finished, took_ms, error: None });
+        if let Some(life) = self.next_occurrence(self.life.clone()) {
+            return keep(life, note);
+        }
+        match self.rules.retain_ms {
+            None | Some(0) => GONE,
+            Some(retain_ms) => {
+                let at = self.now.time();
+                let until = at.saturating_add_ms(retain_ms);
+                let lease = hold.map(|hold| hold.lease);
+                let state = State::Finished { at, until, lease };
+                keep(Life { state, ..self.life.clone() }, note)
+            }
+        }
+    }
+
+    fn next_occurrence(&self, life: Life) -> Option<Life> {
+        let repeat = self.rules.repeat?;
+        let ended = life.occurrence + 1;
+        if repeat.count_max().is_some_and(|count| ended >= count.get()) {
+            return None;
+        }
+        let next = repeat.next(life.base, life.slot, self.now.time())?;
+        Some(Life {
+            state: DELAYED,
+            due: next.due,
+            first_due: next.due,
+            slot: next.slot,
+            attempt: 0,
+            occurrence: ended,
+            handed_out: false,
+            ..life
+        })
+    }
+
+    fn fail(&self, lease: Option<Lease>, retry_in_ms: Option<u64>) -> Walked {
+        let ended = self.ended(self.holder(lease)?, What::Failed, None);
+        Ok(self.retry_or_dead(ended, retry_in_ms))
+    }
+
+    fn again(&self, lease: Option<Lease>, retry_in_ms: Option<u64>) -> Walked {
+        let ended = self.ended(self.holder(lease)?, What::Again, None);
+        if self.rules.retry.used_up(self.life.attempt) {
+            return Ok(self.die(self.life.clone(), Ending { error: Some(GAVE_UP), ..ended }));
+        }
+        Ok(self.retry_or_dead(ended, retry_in_ms))
+    }
+
+    fn retry_or_dead(&self, ended: Ending, retry_in_ms: Option<u64>) -> Step {
+        let Rules { retry, chance, .. } = *self.rules;
+        let mut life = self.life.clone();
+        if retry.used_up(life.attempt) {
+            return self.die(life, ended);
+        }
+        life.due = match retry_in_ms {
+            Some(ms) => self.now.after_ms(ms).unwrap_or(Time::MAX),
+            None => retry.next_due(life.attempt, life.first_due, self.now, chance),
+        };
+        life.state = State::Waiting { retry: true, held: false };
+        keep(life, Some(ended.note()))
+    }
+
+    /// The job is dead, unless it repeats and may go on.
+    fn die(&self, mut life: Life, ended: Ending) -> Step {
+        let note = Some(Ending { what: What::Died, ..ended }.note());
+        life.tally.deaths += 1;
+        let goes_on = self.rules.repeat.is_some_and(|repeat| repeat.when_dead() == OnDead::GoOn);
+        if let Some(next) = goes_on.then(|| self.next_occurrence(life.clone())).flatten() {
+            return keep(next, note);
+        }
+        life.state = State::Dead { at: self.now.time() };
+        keep(life, note)
+    }
+
+    fn release(&self, lease: Option<Lease>, delay_ms: u64, priority: Option<u32>) -> Walked {
+        let ended = self.ended(self.holder(lease)?, What::Released, None);
+        let mut life = self.attempt_given_back();
+        life.tally.releases += 1;
+        life.priority = priority.unwrap_or(life.priority);
+        life.state = READY;
+        if delay_ms > 0 {
+            life.state = DELAYED;
+            life.due = self.now.after_ms(delay_ms).unwrap_or(Time::MAX);
+        }
+        Ok(keep(life, Some(ended.note())))
+    }
+
+    fn touch(&self, lease: Option<Lease>, ttr: Option<Ttr>) -> Walked {
+        let mut hold = self.holder(lease)?;
+        hold.until = self.now.tick.plus_ms(ttr.unwrap_or(hold.ttr).as_ms());
+        Ok(keep(Life { state: State::Reserved(hold), ..self.life.clone() }, None))
+    }
+
+    fn bury(&self, lease: Option<Lease>, priority: Option<u32>) -> Walked {
+        let ended = self.ended(self.holder(lease)?, What::Died, Some(BURIED));
+        let mut life = self.life.clone();
+        life.tally.buries += 1;
+        life.priority = priority.unwrap_or(life.priority);
+        Ok(self.die(life, ended))
+    }
+
+    fn update(&self, due: Option<Time>, priority: Option<u32>) -> Walked {
+        let mut life = self.life.clone();
+        life.priority = priority.unwrap_or(life.priority);
+        match (life.state, due) {
+            (State::Dead { .. } | State::Finished { .. }, _) | (State::Reserved(_), Some(_)) => {
+                return self.wrong_state();
+            }
+            (State::Ready, Some(_)) => life.state = DELAYED,
+            _ => {}
+        }
+        if let Some(due) = due {
+            life.due = due;
+            if life.attempt == 0 {
+                life.first_due = due;
+            }
+        }
+        Ok(keep(life, Some(Note::of(What::Updated))))
+    }
+
+    fn run(&self) -> Walked {
+        match self.life.state {
+            State::Waiting { .. } => {
+                let mut life = self.brought_forward();
+                life.due = self.now.time();
+                life.tally.kicks += 1;
+                Ok(keep(life, Some(Note::of(What::Run))))
+            }
+            State::Ready => Ok(SAME),
+            State::Dead { .. } => self.redrive(),
+            State::Reserved(_) | State::Finished { .. } => self.wrong_state(),
+        }
+    }
+
+    fn redrive(&self) -> Walked {
+        match self.life.state {
+            State::Dead { .. } => {
+                let mut life = self.revived();
+                life.tally.kicks += 1;
+                Ok(keep(life, Some(Note::of(What::Redriven))))
+            }
+            _ => self.wrong_state(),
+        }
+    }
+
+    fn hold(&self) -> Walked {
+        match self.life.state {
+            State::Waiting { held: true, .. } => Ok(SAME),
+            State::Waiting { retry, held: false } => {
+                Ok(self.moved(State::Waiting { retry, held: true }, What::Held))
+            }
+            State::Ready => Ok(self.moved(State::Waiting { retry: false, held: true }, What::Held)),
+            _ => self.wrong_state(),
+        }
+    }
+
+    fn unhold(&self) -> Walked {
+        match self.life.state {
+            State::Waiting { held: true, .. } if self.is_due() => {
+                Ok(self.moved(READY, What::Unheld))
+            }
+            State::Waiting { retry, held: true } => {
+                Ok(self.moved(State::Waiting { retry, held: false }, What::Unheld))
+            }
+            State::Waiting { held: false, .. } | State::Ready => Ok(SAME),
+            _ => self.wrong_state(),
+        }
+    }
+
+    fn delete(&self, reach: Reach) -> Walked {
+        match (self.life.state, reach) {
+            (State::Reserved(_), Reach::Unreserved) => self.wrong_state(),
+            _ => Ok(GONE),
+        }
+    }
+
+    fn lapse(&self) -> Walked {
+        match self.life.state {
+            State::Dead { .. } | State::Finished { .. } => Ok(GONE),
+            _ => self.wrong_state(),
+        }
+    }
+
+    /// A waiting job that is wanted before its time.
+    fn brought_forward(&self) -> Life {
+        let mut life = self.life.clone();
+        life.state = READY;
+        life.due = life.due.min(self.now.time());
+        if life.attempt == 0 {
+            life.first_due = life.due;
+            // Asked for by hand, it serves no slot: the one it waited for still comes.
+            if self.rules.repeat.is_some() && life.slot > self.now.time() {
+                life.slot = life.slot.saturating_sub_ms(1);
+            }
+        }
+        life
+    }
+
+    /// A dead job with its attempts anew.
+    fn revived(&self) -> Life {
+        let now = self.now.time();
+        Life { state: READY, attempt: 0, due: now, first_due: now, ..self.life.clone() }
+    }
+
+    fn attempt_given_back(&self) -> Life {
+        Life { attempt: self.life.attempt.saturating_sub(1), ..self.life.clone() }
+    }
+
+    /// The hold of whoever calls: by its lease, or by naming the job alone.
+    fn holder(&self, lease: Option<Lease>) -> Result<Hold, Refusal> {
+        match (self.life.state, lease) {
+            // A late holder must not settle a job that someone else may hold by now.
+            (State::Reserved(hold), Some(by))
+                if by != hold.lease || hold.until <= self.now.tick =>
+            {
+                Err(Refusal::LeaseLost)
+            }
+            (State::Reserved(hold), _) => Ok(hold),
+            (_, Some(_)) => Err(Refusal::LeaseLost),
+            (_, None) => Err(Refusal::WrongState(self.life.stage())),
+        }
+    }
+
+    fn ended(&self, hold: Hold, what: What, error: Option<&'static str>) -> Ending {
+        Ending { what, took_ms: self.now.tick.ms_since(hold.since), error }
+    }
+
+    fn moved(&self, state: State, what: What) -> Step {
+        keep(Life { state, ..self.life.clone() }, Some(Note::of(what)))
+    }
+
+    fn is_due(&self) -> bool {
+        self.life.due <= self.now.time()
+    }
+
+    fn wrong_state(&self) -> Walked {
+        Err(Refusal::WrongState(self.life.stage()))
+    }
+}
+
+/// A change: the version counts it.
+fn keep(mut life: Life, note: Option<Note>) -> Step {
+    life.version += 1;
+    Step { next: Next::Keep(life), note }
+}
+
+impl Step {
+    /// Whether anything changes by it.
+    pub fn changes(&self) -> bool {
+        self.next != Next::Same
+    }
+}
+
+impl Ending {
+    fn note(self) -> Note {
+        Note { what: self.what, took_ms: Some(self.took_ms), error: self.error }
+    }
+}
+
+impl Note {
+    fn of(what: What) -> Note {
+        Note { what, took_ms: None, error: None }
+    }
+}
+
+impl Life {
+    /// A new job's life, due at `due`. It is ready as soon as [`Event::Due`] finds it so.
+    pub fn new(due: Time, priority: u32, held: bool) -> Life {
+        Life {
+            state: State::Waiting { retry: false, held },
+            due,
+            priority,
+            attempt: 0,
+            version: 1,
+            first_due: due,
+            base: due,
+            slot: due,
+            occurrence: 0,
+            handed_out: false,
+            tally: Tally::default(),
+        }
+    }
+
+    /// The state as people see it.
+    pub fn stage(&self) -> Stage {
+        match self.state {
+            State::Waiting { held: true, .. } => Stage::Held,
+            State::Waiting { retry: true, .. } => Stage::Retry,
+            State::Waiting { .. } => Stage::Delayed,
+            State::Ready => Stage::Ready,
+            State::Reserved(_) => Stage::Reserved,
+            State::Dead { .. } => Stage::Dead,
+            State::Finished { .. } => Stage::Finished,
+        }
+    }
+}
+
+impl Stage {
+    /// Every stage there is.
+    pub const ALL: [Stage; 7] = [
+        Stage::Delayed,
+        Stage::Retry,
+        Stage::Held,
+        Stage::Ready,
+        Stage::Reserved,
+        Stage::Dead,
+        Stage::Finished,
+    ];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stage::Delayed => "delayed",
+            Stage::Retry => "retry",
+            Stage::Held => "held",
+            Stage::Ready => "ready",
+            Stage::Reserved => "reserved",
+            Stage::Dead => "dead",
+            Stage::Finished => "finished",
+        }
+    }
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Stage {
+    type Err = Error;
+
+    fn from_str(text: &str) -> crate::error::Result<Stage> {
+        Stage::ALL.into_iter().find(|stage| stage.as_str() == text).ok_or_else(|| {
+            let names = Stage::ALL.map(Stage::as_str).join(", ");
+            let text = crate::time::excerpt(text);
+            Error::invalid("state", format!("`{text}` is not a state; give one of {names}"))
+        })
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        match refusal {
+            Refusal::WrongState(stage) => Error::new(
+                Code::WrongState,
+                format!("the job is {stage}, which does not allow this"),
+            ),
+            Refusal::LeaseLost => Error::new(
+                Code::LeaseLost,
+                "the lease is not, or no longer, yours: it ran out, or the job was settled or replaced",
+            ),
+        }
+    }
+}

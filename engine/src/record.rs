@@ -1,0 +1,314 @@
+//! A job as a store keeps it, and how the words of [`crate::queue`] become events of
+//! [`crate::machine`]. What every store does the same way, done once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::dice::{Dice, Lease};
+use crate::error::{Code, Error, Result};
+use crate::history::{Entry, Notes, Report, What};
+use crate::job::{Body, Caller, DELAY_MAX, Id, NewJob, Patch, Spec, Target, Ttr, When};
+use crate::machine::{Event, Hold, Life, Note, Reach, Refusal, Rules, State, Step, step};
+use crate::queue::{Action, Bulk, Change, Delivery, JobInfo, Key, Lane, Settle, Terms, Verdict};
+use crate::time::{Now, Time, duration_ms, format_duration};
+use crate::topic::{Defaults, Settings};
+
+/// A job as a store keeps it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Its number.
+    pub number: u64,
+    /// What the caller said.
+    pub spec: Spec,
+    /// What it carries.
+    pub body: Body,
+    /// When it was added.
+    pub created: Time,
+    /// Who added it.
+    pub by: Option<Caller>,
+    /// The part that moves.
+    pub life: Life,
+    /// What happened to it.
+    pub notes: Notes,
+}
+
+/// What is in force around a job: its topic's settings, the store's defaults, its dice.
+#[derive(Clone, Copy, Debug)]
+pub struct InForce<'a> {
+    /// The topic's settings.
+    pub settings: &'a Settings,
+    /// What holds where they are silent.
+    pub defaults: &'a Defaults,
+    /// The store's dice.
+    pub dice: &'a Dice,
+}
+
+/// Something that is to happen to a job, with what the history will say about it.
+#[derive(Clone, Debug)]
+pub struct Move {
+    /// What happens.
+    pub event: Event,
+    /// What went wrong, in the caller's words.
+    pub error: Option<Arc<str>>,
+    /// What the receiver answered.
+    pub report: Option<Report>,
+    /// Who does it.
+    pub by: Option<Caller>,
+    /// The parts that change, if any.
+    pub patch: Option<Patch>,
+}
+
+impl Record {
+    /// A new job, or why it can never be due.
+    pub fn new(number: u64, new: NewJob, now: Now) -> Result<Record> {
+        let due = first_due(&new, now)?;
+        let life = Life::new(due, new.priority, new.held);
+        let (created, notes) = (now.time(), Notes::default());
+        Ok(Record { number, spec: new.spec, body: new.body, created, by: new.by, life, notes })
+    }
+
+    /// What `event` makes of it; nothing is changed yet.
+    pub fn step(&self, event: &Event, force: InForce<'_>, now: Now) -> Result<Step, Refusal> {
+        let rules = Rules {
+            retry: self
+                .spec
+                .retry
+                .as_ref()
+                .or(force.settings.retry.as_ref())
+                .unwrap_or(&force.defaults.retry),
+            repeat: self.spec.repeat.as_ref(),
+            retain_ms: self.retain(force).map(duration_ms),
+            chance: force.dice.jitter(self.number, self.life.attempt),
+        };
+        step(&self.life, event, &rules, now)
+    }
+
+    /// Takes on the life that a step led to, with the changes and the history that go with it.
+    pub fn turn_into(&mut self, life: Life, note: Option<Note>, made: &Move, now: Now) {
+        if let Some(note) = note {
+            self.notes.push(Entry {
+                at: now.time(),
+                what: note.what,
+                attempt: self.life.attempt,
+                took_ms: note.took_ms,
+                error: made.error.clone().or(note.error.map(Arc::from)),
+                report: made.report.clone(),
+                by: made.by.clone(),
+            });
+        }
+        if let Some(patch) = &made.patch {
+            self.apply(patch);
+        }
+        self.life = life;
+    }
+
+    fn apply(&mut self, patch: &Patch) {
+        if let Some(body) = &patch.body {
+            self.body = body.clone();
+        }
+        patch.ttr.apply(&mut self.spec.ttr);
+        patch.retry.apply(&mut self.spec.retry);
+        patch.target.apply(&mut self.spec.target);
+    }
+
+    /// The hold that a hand-out on these terms would make.
+    pub fn hold(&self, terms: Terms, force: InForce<'_>, now: Now) -> Hold {
+        let ttr = terms.ttr.or(self.spec.ttr).or(force.settings.ttr).unwrap_or(force.defaults.ttr);
+        Hold {
+            lease: self.next_lease(force.dice),
+            since: now.tick,
+            until: now.tick.plus_ms(ttr.as_ms()),
+            ttr,
+            owner: terms.owner,
+        }
+    }
+
+    fn next_lease(&self, dice: &Dice) -> Lease {
+        // By version, not by hand-outs: one that was recalled must not share a lease with the next.
+        dice.lease(self.number, self.life.version)
+    }
+
+    /// Which lane it is handed out through.
+    pub fn lane(&self, settings: &Settings) -> Lane {
+        if self.target(settings).is_some() { Lane::Push } else { Lane::Pull }
+    }
+
+    fn target<'a>(&'a self, settings: &'a Settings) -> Option<&'a Target> {
+        self.spec.target.as_ref().or(settings.target.as_ref())
+    }
+
+    fn retain(&self, force: InForce<'_>) -> Option<Duration> {
+        self.spec.retain.or(force.settings.retain).or(force.defaults.retain)
+    }
+
+    /// The job as callers see it, without body and history.
+    pub fn info(&self, now: Now) -> JobInfo {
+        let reserved_until = match &self.life.state {
+            State::Reserved(hold) => Some(now.time_at(hold.until)),
+            _ => None,
+        };
+        JobInfo {
+            number: self.number,
+            spec: self.spec.clone(),
+            body: None,
+            stage: self.life.stage(),
+            due: self.life.due,
+            priority: self.life.priority,
+            attempt: self.life.attempt,
+            occurrence: self.life.occurrence,
+            version: self.life.version,
+            created: self.created,
+            reserved_until,
+            last_error: self.notes.last_error().cloned(),
+            tally: self.life.tally,
+            history: Vec::new(),
+        }
+    }
+
+    /// The job as callers see it, with its body.
+    pub fn info_with_body(&self, now: Now) -> JobInfo {
+        JobInfo { body: Some(self.body.clone()), ..self.info(now) }
+    }
+
+    /// The job as callers see it, with its body and history.
+    pub fn info_in_full(&self, now: Now) -> JobInfo {
+        let added = Entry {
+            at: self.created,
+            what: What::Added,
+            attempt: 0,
+            took_ms: None,
+            error: None,
+            report: None,
+            by: self.by.clone(),
+        };
+        let history = std::iter::once(added).chain(self.notes.entries().cloned()).collect();
+        JobInfo { history, ..self.info_with_body(now) }
+    }
+
+    /// The job as its new holder sees it.
+    pub fn delivery(&self, hold: Hold, settings: &Settings, now: Now) -> Delivery {
+        Delivery {
+            job: self.info_with_body(now),
+            lease: hold.lease,
+            until: now.time_at(hold.until),
+            ttr: hold.ttr,
+            target: self.target(settings).cloned(),
+            confirm: self.spec.confirm.or(settings.confirm).unwrap_or_default(),
+        }
+    }
+}
+
+impl Move {
+    /// An event that nobody asked for.
+    pub fn plain(event: Event) -> Move {
+        Move { event, error: None, report: None, by: None, patch: None }
+    }
+
+    /// The end of an attempt, as the holder says it.
+    pub fn settle(settle: Settle) -> Move {
+        let lease = settle.lease;
+        let retry_ms = |retry_in: Option<Duration>| retry_in.map(duration_ms);
+        let (event, error) = match settle.verdict {
+            Verdict::Finish => (Event::Finish(lease), None),
+            Verdict::Fail { error, retry_in } => {
+                (Event::Fail { lease, retry_in_ms: retry_ms(retry_in) }, Some(error))
+            }
+            Verdict::Again { retry_in } => {
+                (Event::Again { lease, retry_in_ms: retry_ms(retry_in) }, None)
+            }
+            Verdict::Release { delay, priority } => {
+                (Event::Release { lease, delay_ms: duration_ms(delay), priority }, None)
+            }
+            Verdict::Touch { ttr } => (Event::Touch { lease, ttr }, None),
+            Verdict::Bury { error, priority } => (Event::Bury { lease, priority }, error),
+        };
+        Move { event, error, report: settle.report, by: settle.by, patch: None }
+    }
+
+    /// A change by hand, or why it can never be made.
+    pub fn change(change: Change, now: Now) -> Result<Move> {
+        let mut patched = None;
+        let event = match change.action {
+            Action::Update(patch) => {
+                let due = patch.when.map(|when| due_of(when, now)).transpose()?;
+                let priority = patch.priority;
+                patched = Some(patch);
+                Event::Update { due, priority }
+            }
+            Action::Hold => Event::Hold,
+            Action::Unhold => Event::Unhold,
+            Action::Run => Event::Run,
+            Action::Redrive => Event::Redrive,
+            Action::Delete(reach) => Event::Delete(reach),
+        };
+        Ok(Move { by: change.by, patch: patched, ..Move::plain(event) })
+    }
+
+    /// What a sweep does to each job.
+    pub fn bulk(bulk: Bulk, by: Option<Caller>) -> Move {
+        let event = match bulk {
+            Bulk::Finish => Event::Finish(None),
+            Bulk::Delete => Event::Delete(Reach::Any),
+            Bulk::Run => Event::Run,
+            Bulk::Hold => Event::Hold,
+            Bulk::Unhold => Event::Unhold,
+            Bulk::Redrive => Event::Redrive,
+        };
+        Move { by, ..Move::plain(event) }
+    }
+}
+
+/// Refuses a change to a job that is not at the version the caller has seen.
+pub fn check_version(if_version: Option<u64>, version: u64) -> Result<()> {
+    match if_version {
+        Some(seen) if seen != version => Err(Error::new(
+            Code::VersionMismatch,
+            format!("the job is at version {version}, not {seen}; look at it again"),
+        )
+        .field("if_version")),
+        _ => Ok(()),
+    }
+}
+
+/// The answer when no job has this key.
+pub fn not_found(key: &Key) -> Error {
+    let message = match key {
+        Key::Named(topic, id) => format!("topic `{topic}` has no job `{id}`"),
+        Key::Number(number) => format!("there is no job number {number}"),
+    };
+    Error::new(Code::NotFound, message)
+}
+
+/// The answer when an id is taken.
+pub fn already_exists(taken: &Spec, id: &Id) -> Error {
+    let message = format!("topic `{}` has a job `{id}` already", taken.topic);
+    Error::new(Code::AlreadyExists, message).field("id")
+}
+
+fn first_due(new: &NewJob, now: Now) -> Result<Time> {
+    let asked = new.when.map(|when| due_of(when, now)).transpose()?;
+    match &new.spec.repeat {
+        None => Ok(asked.unwrap_or(now.time())),
+        Some(repeat) => repeat.first(asked, now).ok_or_else(|| {
+            Error::invalid(
+                "repeat",
+                "the repeat ends before its first due time: it would never run",
+            )
+        }),
+    }
+}
+
+fn due_of(when: When, now: Now) -> Result<Time> {
+    match when {
+        When::At(at) => Ok(at),
+        When::In(Duration::ZERO) => Ok(now.time()),
+        When::In(delay) => {
+            now.after_ms(duration_ms(delay)).filter(|_| delay <= DELAY_MAX).ok_or_else(|| {
+                let (delay, max) = (format_duration(delay), format_duration(DELAY_MAX));
+                Error::invalid("delay", format!("delay is {delay}, over the limit of {max}"))
+            })
+        }
+    }
+}
+
+const _: () = assert!(Ttr::MAX.as_millis() < u32::MAX as u128);

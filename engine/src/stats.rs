@@ -1,0 +1,110 @@
+//! What a store counts about itself.
+
+use crate::topic::Counts;
+
+/// What a store has counted since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Jobs by state, over all topics.
+    pub counts: Counts,
+    /// Topics there are.
+    pub topics: u64,
+    /// Calls waiting for jobs.
+    pub waiting: u64,
+    /// Jobs ever added.
+    pub added: u64,
+    /// Hand-outs.
+    pub handed_out: u64,
+    /// Attempts that ended in a finish.
+    pub finished: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Attempts that said "not yet".
+    pub again: u64,
+    /// Leases that ran out.
+    pub timed_out: u64,
+    /// Jobs and occurrences that died.
+    pub died: u64,
+    /// Jobs cancelled.
+    pub deleted: u64,
+    /// Steps of the wall clock that were noticed.
+    pub clock_steps: u64,
+    /// From due to ready: our part of being late.
+    pub due_to_ready: Lateness,
+    /// From ready to handed out: the consumers' part.
+    pub ready_to_handed_out: Lateness,
+}
+
+/// How late things were, as a histogram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lateness {
+    counts: [u64; BOUNDS_US.len() + 1],
+    sum_us: u64,
+}
+
+/// The upper bounds of the histogram's classes, in microseconds; the last class has none.
+pub const BOUNDS_US: [u64; 17] = [
+    100,
+    250,
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    5_000_000,
+    30_000_000,
+    300_000_000,
+    3_600_000_000,
+];
+
+impl Default for Lateness {
+    fn default() -> Self {
+        Lateness { counts: [0; BOUNDS_US.len() + 1], sum_us: 0 }
+    }
+}
+
+impl Lateness {
+    /// Counts one that was late by so much.
+    pub fn record(&mut self, late_us: u64) {
+        let class = BOUNDS_US.partition_point(|bound| *bound < late_us);
+        self.counts[class] += 1;
+        self.sum_us = self.sum_us.saturating_add(late_us);
+    }
+
+    /// How many fall into each class, the open one last.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// The sum of all, in microseconds.
+    pub fn sum_us(&self) -> u64 {
+        self.sum_us
+    }
+
+    /// How many there were.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lateness_falls_into_the_class_it_does_not_exceed() {
+        let mut lateness = Lateness::default();
+        for late_us in [0, 100, 101, u64::MAX] {
+            lateness.record(late_us);
+        }
+        assert_eq!(lateness.counts()[..2], [2, 1]);
+        assert_eq!(lateness.counts().last(), Some(&1));
+        assert_eq!(lateness.total(), 4);
+    }
+}

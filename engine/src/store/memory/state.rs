@@ -1,0 +1,493 @@
+//! All there is, and the one way in which a job moves.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::dice::Dice;
+use crate::error::{Code, Error, Result};
+use crate::job::{Id, NewJob, OnConflict};
+use crate::machine::{Event, Life, Next, Owner, Refusal, State as At, Step};
+use crate::queue::{
+    Added, Change, Changed, How, Key, Lane, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
+};
+use crate::record::{InForce, Move, Record, already_exists, check_version, not_found};
+use crate::stats::Stats;
+use crate::store::Options;
+use crate::time::{Now, StepWatch, Tick, Time, Wake, duration_ms};
+use crate::topic::{Counts, Defaults, Pause, Settings, Topic};
+
+use super::kv::Kv;
+use super::orders::{Counted, Orders, Stands, set};
+use super::pop::Waiters;
+
+pub(super) struct State {
+    pub(super) defaults: Defaults,
+    pub(super) stopping: bool,
+    dice: Dice,
+    unique_ids: UniqueIds,
+    jobs: HashMap<u64, Kept>,
+    ids: HashMap<Id, Vec<u64>>,
+    next_number: u64,
+    pub(super) topics: BTreeMap<Topic, Orders>,
+    /// Topics that changed and have to be looked at by `serve`.
+    pub(super) dirty: BTreeSet<Topic>,
+    /// Topics with ready jobs, by lane.
+    pub(super) with_ready: [BTreeSet<Topic>; 2],
+    pub(super) waiters: Waiters,
+    pub(super) kv: Kv,
+    /// Every job that waits for its due time.
+    pub(super) due: Counted,
+    /// Every lease by its end.
+    leases: BTreeSet<(Tick, u64)>,
+    /// Every lease that is tied to a connection, by that.
+    owned: BTreeSet<(Owner, u64)>,
+    /// Every dead or finished job that is not kept for ever, by when it goes.
+    lapses: BTreeSet<(Time, u64)>,
+    /// When a pause ends, or a used-up rate has its next token.
+    pub(super) opens: BTreeSet<(Tick, Topic)>,
+    watch: StepWatch,
+    stats: Stats,
+    armed: Wake,
+}
+
+struct Kept {
+    record: Record,
+    ready_since: Tick,
+}
+
+impl State {
+    pub(super) fn new(options: Options) -> State {
+        State {
+            defaults: options.defaults,
+            stopping: false,
+            dice: options.dice,
+            unique_ids: options.unique_ids,
+            jobs: HashMap::new(),
+            ids: HashMap::new(),
+            next_number: 1,
+            topics: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            with_ready: Default::default(),
+            waiters: Waiters::default(),
+            kv: Kv::default(),
+            due: Counted::default(),
+            leases: BTreeSet::new(),
+            owned: BTreeSet::new(),
+            lapses: BTreeSet::new(),
+            opens: BTreeSet::new(),
+            watch: StepWatch::default(),
+            stats: Stats::default(),
+            armed: Wake::default(),
+        }
+    }
+
+    pub(super) fn add(&mut self, new: NewJob, now: Now) -> Result<Added> {
+        let on_conflict = new.on_conflict;
+        let record = Record::new(self.next_number, new, now)?;
+        let mut how = How::New;
+        if let Some(taken) = self.conflicting(&record)? {
+            match on_conflict {
+                OnConflict::Reject => return Err(already_exists(&record.spec, &record.spec.id)),
+                OnConflict::Keep => {
+                    return Ok(Added { how: How::Kept, job: self.job(taken).info(now) });
+                }
+                OnConflict::Replace => {
+                    self.remove(taken);
+                    how = How::Replaced;
+                }
+            }
+        }
+        let number = self.insert(record, now);
+        Ok(Added { how, job: self.job(number).info(now) })
+    }
+
+    /// The job that has this topic and id, or a refusal if the id may not be in a second topic.
+    fn conflicting(&self, record: &Record) -> Result<Option<u64>> {
+        let same_id = || self.by_id(&record.spec.id);
+        if let Some(same) = same_id().find(|job| job.spec.topic == record.spec.topic) {
+            return Ok(Some(same.number));
+        }
+        match (self.unique_ids, same_id().next()) {
+            (UniqueIds::Global, Some(other)) => Err(already_exists(&other.spec, &other.spec.id)),
+            _ => Ok(None),
+        }
+    }
+
+    fn insert(&mut self, record: Record, now: Now) -> u64 {
+        let number = record.number;
+        self.next_number += 1;
+        self.stats.added += 1;
+        self.topics.entry(record.spec.topic.clone()).or_default().added += 1;
+        self.ids.entry(record.spec.id.clone()).or_default().push(number);
+        self.jobs.insert(number, Kept { record, ready_since: now.tick });
+        self.stand(number, Stands::Yes);
+        self.promote(number, now);
+        number
+    }
+
+    fn remove(&mut self, number: u64) {
+        self.stand(number, Stands::No);
+        let kept = self.jobs.remove(&number).expect("the job is there");
+        let id = &kept.record.spec.id;
+        let same_id = self.ids.get_mut(id).expect("its id is there");
+        same_id.retain(|other| *other != number);
+        if same_id.is_empty() {
+            self.ids.remove(id);
+        }
+    }
+
+    pub(super) fn settle(&mut self, settle: Settle, now: Now) -> Result<Changed> {
+        let number = self.number_of(&settle.key).ok_or_else(|| not_found(&settle.key))?;
+        self.make_and_show(number, &Move::settle(settle), now)
+    }
+
+    pub(super) fn change(&mut self, change: Change, now: Now) -> Result<Changed> {
+        let (key, if_version) = (change.key.clone(), change.if_version);
+        let made = Move::change(change, now)?;
+        let number = self.number_of(&key).ok_or_else(|| not_found(&key))?;
+        check_version(if_version, self.job(number).life.version)?;
+        self.make_and_show(number, &made, now)
+    }
+
+    fn make_and_show(&mut self, number: u64, made: &Move, now: Now) -> Result<Changed> {
+        let changed = self.make(number, made, now)?;
+        let job = self.jobs.get(&number).map(|kept| kept.record.info(now));
+        Ok(Changed { changed, job })
+    }
+
+    pub(super) fn sweep(&mut self, sweep: Sweep, now: Now) -> u64 {
+        let made = Move::bulk(sweep.bulk, sweep.by);
+        let limit = sweep.limit.unwrap_or(u64::MAX);
+        let mut count = 0;
+        for number in self.fitting(&sweep.topic, &sweep.filter) {
+            if count == limit {
+                break;
+            }
+            let changed = match sweep.mode {
+                Mode::Apply => self.make(number, &made, now),
+                Mode::DryRun => self.step(number, &made.event, now).map(|step| step.changes()),
+            };
+            count += u64::from(changed == Ok(true));
+        }
+        count
+    }
+
+    pub(super) fn let_go(&mut self, owner: Owner, how: LetGo, now: Now) -> u64 {
+        let owned = self.owned.range((owner, 0)..=(owner, u64::MAX));
+        let numbers: Vec<u64> = owned.map(|(_, number)| *number).collect();
+        for number in &numbers {
+            let event = match how {
+                LetGo::Lost => Event::Lost,
+                LetGo::Released => Event::Release { lease: None, delay_ms: 0, priority: None },
+            };
+            self.make(*number, &Move::plain(event), now).expect("an owned job is reserved");
+        }
+        numbers.len() as u64
+    }
+
+    /// The one way in which a job moves: decided by the machine, then carried out as a whole.
+    pub(super) fn make(&mut self, number: u64, made: &Move, now: Now) -> Result<bool, Refusal> {
+        let step = self.step(number, &made.event, now)?;
+        self.count(number, &made.event, &step, now);
+        match step.next {
+            Next::Same => Ok(false),
+            Next::Gone => {
+                self.remove(number);
+                Ok(true)
+            }
+            Next::Keep(life) => {
+                self.stand(number, Stands::No);
+                let kept = self.jobs.get_mut(&number).expect("the job is there");
+                if life.state == At::Ready && kept.record.life.state != At::Ready {
+                    kept.ready_since = now.tick;
+                }
+                kept.record.turn_into(life, step.note, made, now);
+                self.stand(number, Stands::Yes);
+                if made.event != Event::Due {
+                    self.promote(number, now);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    fn step(&self, number: u64, event: &Event, now: Now) -> Result<Step, Refusal> {
+        let job = self.job(number);
+        job.step(event, self.in_force(job), now)
+    }
+
+    /// Makes a job ready if it is due.
+    fn promote(&mut self, number: u64, now: Now) {
+        self.make(number, &Move::plain(Event::Due), now).expect("the clock is never refused");
+    }
+
+    fn count(&mut self, number: u64, event: &Event, step: &Step, now: Now) {
+        let kept = &self.jobs[&number];
+        let before = &kept.record.life;
+        if let Next::Keep(Life { tally, .. }) = &step.next {
+            self.stats.died += u64::from(tally.deaths - before.tally.deaths);
+        }
+        let changed = u64::from(step.changes());
+        match event {
+            Event::Reserve(_) | Event::ReserveNamed(_) => {
+                self.stats.handed_out += 1;
+                if before.state == At::Ready {
+                    let late_us = now.tick.as_us() - kept.ready_since.as_us();
+                    self.stats.ready_to_handed_out.record(late_us);
+                }
+            }
+            Event::Finish(_) => self.stats.finished += changed,
+            Event::Fail { .. } => self.stats.failed += 1,
+            Event::Again { .. } => self.stats.again += 1,
+            Event::Expire => self.stats.timed_out += changed,
+            Event::Delete(_) => self.stats.deleted += 1,
+            _ => {}
+        }
+    }
+
+    /// Puts a job into every order there is, or takes it out of the same.
+    fn stand(&mut self, number: u64, stands: Stands) {
+        let record = &self.jobs[&number].record;
+        let topic = &record.spec.topic;
+        let orders = self.topics.get_mut(topic).expect("a job's topic is there");
+        orders.stand(record, stands);
+        match record.life.state {
+            At::Waiting { held: false, .. } => self.due.stand((record.life.due, number), stands),
+            At::Reserved(hold) => {
+                set(&mut self.leases, (hold.until, number), stands);
+                if let Some(owner) = hold.owner {
+                    set(&mut self.owned, (owner, number), stands);
+                }
+            }
+            _ => {}
+        }
+        if let Some(at) = lapse_at(record, &orders.settings) {
+            set(&mut self.lapses, (at, number), stands);
+        }
+        let topic = topic.clone();
+        self.look_again(topic);
+    }
+
+    /// Notes that a topic has changed.
+    fn look_again(&mut self, topic: Topic) {
+        for (lane, with_ready) in [Lane::Pull, Lane::Push].into_iter().zip(&mut self.with_ready) {
+            if self.topics[&topic].head(lane).is_some() {
+                with_ready.insert(topic.clone());
+            } else {
+                with_ready.remove(&topic);
+            }
+        }
+        self.dirty.insert(topic);
+    }
+
+    /// Does what the clock has brought, in this order: leases that ran out, jobs that are due,
+    /// pauses and keeping times that are over, those who wait, and those who waited long enough.
+    pub(super) fn tick(&mut self, now: Now) {
+        if let Some(step_ms) = self.watch.observe(now) {
+            self.stats.clock_steps += 1;
+            tracing::warn!(step_ms, "the wall clock was set");
+        }
+        self.expire(now);
+        self.promote_due(now);
+        self.open(now);
+        self.lapse(now);
+        self.kv.lapse(now);
+        self.serve(now);
+        self.end_waits(now);
+        self.serve(now);
+    }
+
+    fn expire(&mut self, now: Now) {
+        while let Some((until, number)) = self.leases.first().copied()
+            && until <= now.tick
+        {
+            self.make(number, &Move::plain(Event::Expire), now).expect("a lease may run out");
+        }
+    }
+
+    fn promote_due(&mut self, now: Now) {
+        while let Some((due, number)) = self.due.first()
+            && due <= now.time()
+        {
+            self.stats.due_to_ready.record(now.late_us(due));
+            self.promote(number, now);
+        }
+    }
+
+    fn open(&mut self, now: Now) {
+        while let Some((at, topic)) = self.opens.first().cloned()
+            && at <= now.tick
+        {
+            self.opens.pop_first();
+            if let Some(orders) = self.topics.get_mut(&topic) {
+                if !orders.pause.holds(now.tick) {
+                    orders.pause = Pause::No;
+                }
+                self.dirty.insert(topic);
+            }
+        }
+    }
+
+    fn lapse(&mut self, now: Now) {
+        while let Some((at, number)) = self.lapses.first().copied()
+            && at <= now.time()
+        {
+            self.make(number, &Move::plain(Event::Lapse), now).expect("what is over may go");
+        }
+    }
+
+    pub(super) fn configure(
+        &mut self,
+        topic: &Topic,
+        change: TopicChange,
+        now: Now,
+    ) -> Result<u64> {
+        let creates = matches!(change, TopicChange::Set(_) | TopicChange::Pause(_));
+        if !creates && !self.topics.contains_key(topic) {
+            return Err(Error::new(Code::NotFound, format!("there is no topic `{topic}`")));
+        }
+        let mut gone = 0;
+        match change {
+            TopicChange::Set(settings) => self.set(topic, *settings),
+            TopicChange::Pause(length) => {
+                let pause = length.map_or(Pause::Indefinitely, |length| {
+                    Pause::Until(now.tick.plus_ms(duration_ms(length)))
+                });
+                if let Pause::Until(end) = pause {
+                    self.opens.insert((end, topic.clone()));
+                }
+                let holds = pause.holds(now.tick);
+                self.topics.entry(topic.clone()).or_default().pause =
+                    if holds { pause } else { Pause::No };
+            }
+            TopicChange::Resume => self.orders(topic).pause = Pause::No,
+            TopicChange::Empty => gone = self.empty(topic),
+            TopicChange::Forget => {
+                gone = self.empty(topic);
+                let orders = self.orders(topic);
+                orders.pause = Pause::No;
+                orders.settings = Settings::default();
+            }
+        }
+        self.look_again(topic.clone());
+        Ok(gone)
+    }
+
+    fn set(&mut self, topic: &Topic, settings: Settings) {
+        // How long dead jobs are kept is part of where they stand.
+        let numbers = self.topics.entry(topic.clone()).or_default().dead();
+        for number in &numbers {
+            self.stand(*number, Stands::No);
+        }
+        self.orders(topic).settings = settings;
+        for number in &numbers {
+            self.stand(*number, Stands::Yes);
+        }
+    }
+
+    fn empty(&mut self, topic: &Topic) -> u64 {
+        let numbers = self.topics[topic].numbers();
+        for number in &numbers {
+            self.remove(*number);
+        }
+        self.stats.deleted += numbers.len() as u64;
+        numbers.len() as u64
+    }
+
+    pub(super) fn drop_if_nothing(&mut self, topic: &Topic) {
+        if self.topics.get(topic).is_some_and(Orders::is_nothing) {
+            self.topics.remove(topic);
+        }
+    }
+
+    pub(super) fn look(&self, key: &Key) -> Option<&Record> {
+        self.number_of(key).map(|number| self.job(number))
+    }
+
+    pub(super) fn number_of(&self, key: &Key) -> Option<u64> {
+        match key {
+            Key::Number(number) => self.exists(*number).then_some(*number),
+            Key::Named(topic, id) => {
+                self.by_id(id).find(|job| job.spec.topic == *topic).map(|job| job.number)
+            }
+        }
+    }
+
+    pub(super) fn by_id(&self, id: &Id) -> impl Iterator<Item = &Record> {
+        self.ids.get(id).into_iter().flatten().map(|number| self.job(*number))
+    }
+
+    pub(super) fn exists(&self, number: u64) -> bool {
+        self.jobs.contains_key(&number)
+    }
+
+    pub(super) fn job(&self, number: u64) -> &Record {
+        &self.jobs[&number].record
+    }
+
+    pub(super) fn in_force(&self, job: &Record) -> InForce<'_> {
+        let settings = &self.topics[&job.spec.topic].settings;
+        InForce { settings, defaults: &self.defaults, dice: &self.dice }
+    }
+
+    pub(super) fn orders_of(&mut self, number: u64) -> &mut Orders {
+        let topic = self.jobs[&number].record.spec.topic.clone();
+        self.orders(&topic)
+    }
+
+    fn orders(&mut self, topic: &Topic) -> &mut Orders {
+        self.topics.get_mut(topic).expect("the topic is there")
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let mut counts = Counts::default();
+        for orders in self.topics.values() {
+            counts += orders.counts();
+        }
+        let (topics, waiting) = (self.topics.len() as u64, self.waiters.len() as u64);
+        Stats { counts, topics, waiting, ..self.stats.clone() }
+    }
+
+    /// Whether the timer sleeps too long for what is there now.
+    pub(super) fn must_wake_earlier(&mut self) -> bool {
+        let wake = self.wake();
+        let earlier =
+            is_earlier(wake.wall, self.armed.wall) || is_earlier(wake.tick, self.armed.tick);
+        if earlier {
+            self.armed = wake;
+        }
+        earlier
+    }
+
+    /// When the timer must look again.
+    pub(super) fn arm(&mut self) -> Wake {
+        self.armed = self.wake();
+        self.armed
+    }
+
+    fn wake(&self) -> Wake {
+        let due = self.due.first().map(|(due, _)| due);
+        let lapse = self.lapses.first().map(|(at, _)| *at);
+        let lease = self.leases.first().map(|(until, _)| *until);
+        let open = self.opens.first().map(|(at, _)| *at);
+        let ticks = [lease, open, self.waiters.next_end(), self.kv.next_end()];
+        Wake { wall: due.into_iter().chain(lapse).min(), tick: ticks.into_iter().flatten().min() }
+    }
+}
+
+/// When a dead or finished job is no longer kept, if ever.
+fn lapse_at(job: &Record, settings: &Settings) -> Option<Time> {
+    match job.life.state {
+        At::Finished { until, .. } => Some(until),
+        At::Dead { at } => {
+            settings.retain_dead.map(|retain| at.saturating_add_ms(duration_ms(retain)))
+        }
+        _ => None,
+    }
+}
+
+fn is_earlier<T: Ord>(new: Option<T>, old: Option<T>) -> bool {
+    match (new, old) {
+        (Some(new), Some(old)) => new < old,
+        (new, _) => new.is_some(),
+    }
+}
