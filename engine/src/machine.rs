@@ -760,3 +760,6 @@ impl From<Refusal> for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
