@@ -23,8 +23,8 @@ pub struct Time(u64);
 impl Time {
     /// The first moment there is: 1970-01-01T00:00:00Z.
     pub const MIN: Time = Time(0);
-    /// The last moment there is: 9999-12-30T22:00:00.999Z, so that every zone can show it.
-    pub const MAX: Time = Time(253_402_207_200_999);
+    /// The last moment there is: 9999-12-30T22:00:00.000Z, so that every zone can show it.
+    pub const MAX: Time = Time(253_402_207_200_000);
 
     /// This many milliseconds after 1970, if that is before the year 10000.
     pub fn from_ms(ms: u64) -> Option<Time> {
@@ -439,6 +439,9 @@ mod tests {
         assert_eq!("1796086800000001".parse::<Time>().unwrap().as_ms(), 1_796_086_800_001);
         assert_eq!("2026-12-01T01:00:00.0001Z".parse::<Time>().unwrap().as_ms(), 1_796_086_800_001);
         assert_eq!(expected.to_string(), "2026-12-01T01:00:00.000Z");
+        for edge in [Time::MIN, Time::MAX] {
+            assert_eq!(edge.to_string().parse(), Ok(edge));
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::time::{Bell, Clock, Now, Tick, Time, Wake};
 
 /// A clock that stands still until it is moved: both readings, or the wall alone.
 ///
-/// Whoever sleeps on it is woken by every move.
+/// Whoever sleeps on it is woken when their time has come, and by every set of the wall clock: a
+/// store that sets its alarm too late is late here too.
 #[derive(Debug)]
 pub struct SimClock {
     sim: Mutex<Sim>,
@@ -16,7 +17,7 @@ pub struct SimClock {
 #[derive(Debug)]
 struct Sim {
     now: Now,
-    sleepers: Vec<Arc<Bell>>,
+    sleepers: Vec<(Arc<Bell>, Wake)>,
 }
 
 /// Where a simulated clock starts: 2026-11-02T00:00:00Z, a Monday.
@@ -32,15 +33,19 @@ impl SimClock {
     /// Lets time pass.
     pub fn advance(&self, by: Duration) {
         let us = by.as_micros() as u64;
-        self.set(|now| Now {
-            wall_us: now.wall_us + us,
-            tick: Tick::from_us(now.tick.as_us() + us),
-        });
+        let mut sim = self.lock();
+        sim.now.wall_us += us;
+        sim.now.tick = Tick::from_us(sim.now.tick.as_us() + us);
+        let now = sim.now;
+        sim.wake(|wake| wake.reached(now));
     }
 
     /// Sets the wall clock forwards or back, as an operator would; no time passes.
     pub fn jump_ms(&self, by_ms: i64) {
-        self.set(|now| Now { wall_us: now.wall_us.saturating_add_signed(by_ms * 1000), ..now });
+        let mut sim = self.lock();
+        sim.now.wall_us = sim.now.wall_us.saturating_add_signed(by_ms * 1000);
+        // A real clock has them look at least once a second.
+        sim.wake(|_| true);
     }
 
     /// What the wall clock shows, to the millisecond.
@@ -48,16 +53,16 @@ impl SimClock {
         self.now().time()
     }
 
-    fn set(&self, change: impl FnOnce(Now) -> Now) {
-        let mut sim = self.lock();
-        sim.now = change(sim.now);
-        for bell in sim.sleepers.drain(..) {
-            bell.ring();
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Sim> {
         self.sim.lock().expect("nobody panics holding the clock")
+    }
+}
+
+impl Sim {
+    fn wake(&mut self, who: impl Fn(Wake) -> bool) {
+        for (bell, _) in self.sleepers.extract_if(.., |(_, wake)| who(*wake)) {
+            bell.ring();
+        }
     }
 }
 
@@ -72,9 +77,8 @@ impl Clock for SimClock {
             if wake.reached(sim.now) {
                 return;
             }
-            if !sim.sleepers.iter().any(|sleeper| Arc::ptr_eq(sleeper, bell)) {
-                sim.sleepers.push(bell.clone());
-            }
+            sim.sleepers.retain(|(sleeper, _)| !Arc::ptr_eq(sleeper, bell));
+            sim.sleepers.push((bell.clone(), wake));
         }
         bell.wait(None);
     }

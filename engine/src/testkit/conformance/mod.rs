@@ -3,6 +3,11 @@
 //! A store is proven by running [`cases`] over its [`Subject`].
 
 mod add;
+mod change;
+mod clock;
+mod repeat;
+mod retry;
+mod settle;
 pub mod trial;
 
 pub use trial::Trial;
@@ -39,7 +44,17 @@ impl<S: Subject> Case<S> {
 
 /// Every case there is.
 pub fn cases<S: Subject>() -> Vec<Case<S>> {
-    [add::cases()].into_iter().flatten().collect()
+    [
+        add::cases(),
+        settle::cases(),
+        change::cases(),
+        retry::cases(),
+        repeat::cases(),
+        clock::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Declares the cases of one file: each is a function, and `cases` lists them all, so that none

@@ -11,11 +11,11 @@ use crate::job::{Job, NewJob};
 use crate::machine::Stage;
 use crate::queue::{
     Action, Added, Ask, Bulk, Change, Changed, Delivery, Filter, JobInfo, Key, Mode, Query, Queue,
-    Settle, Sweep, TopicChange, TopicInfo, Topics, Verdict,
+    Settle, Sweep, Terms, TopicChange, TopicInfo, Topics, Verdict,
 };
 use crate::store::Options;
 use crate::testkit::SimClock;
-use crate::time::Time;
+use crate::time::{HOUR, Time, duration_ms};
 use crate::topic::{Counts, Settings, Topic};
 
 use super::Subject;
@@ -252,6 +252,34 @@ impl<S: Subject> Trial<S> {
     pub async fn in_stage(&self, name: &str, stage: Stage) -> Vec<JobInfo> {
         let filter = Filter { stage: Some(stage), ..Filter::default() };
         self.browse(Query { filter, ..Query::all(topic(name)) }).await
+    }
+
+    /// The moment this long from now.
+    pub fn after(&self, by: Duration) -> Time {
+        self.now().saturating_add_ms(duration_ms(by))
+    }
+
+    /// Adds a job with its stage as id, hands it out once and brings it into that stage; answers
+    /// the lease it has or had.
+    pub async fn bring(&self, name: &str, stage: Stage) -> Delivery {
+        let id = stage.as_str();
+        self.add(Job::new(name, "x").id(id).retain(HOUR)).await;
+        let terms = Terms::default();
+        let delivery = self.queue.reserve(&key(name, id), terms).await.expect("it is ready");
+        let verdict = match stage {
+            Stage::Reserved => return delivery,
+            Stage::Delayed => Verdict::Release { delay: HOUR, priority: None },
+            Stage::Retry => Verdict::Fail { error: "no".into(), retry_in: Some(HOUR) },
+            Stage::Held | Stage::Ready => RELEASE,
+            Stage::Dead => Verdict::Bury { error: Some("no".into()), priority: None },
+            Stage::Finished => Verdict::Finish,
+        };
+        self.settle(&delivery, verdict).await.expect("the lease holds");
+        if stage == Stage::Held {
+            self.change(name, id, Action::Hold).await.expect("a ready job can be held");
+        }
+        assert_eq!(self.stage(name, id).await, Some(stage));
+        delivery
     }
 }
 
