@@ -2,5 +2,9 @@
 
 mod clock;
 pub mod conformance;
+mod model;
+mod naive;
 
 pub use clock::{START_MS, SimClock};
+pub use model::{Happened, Story, Timer};
+pub use naive::Naive;

@@ -1,0 +1,317 @@
+//! What happens to jobs and topics.
+
+use super::All;
+use crate::error::{Code, Error, Result};
+use crate::job::{NewJob, OnConflict};
+use crate::machine::{Event, Next, Owner, Refusal, State, Step};
+use crate::queue::{
+    Added, Change, Changed, Filter, How, Key, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
+};
+use crate::record::{InForce, Move, Record, already_exists, check_version, not_found};
+use crate::time::{Now, Tick, duration_ms};
+use crate::topic::{Bucket, Pause, Settings, Topic};
+
+/// A job, and since when it is ready if it is.
+pub(super) struct Kept {
+    pub(super) record: Record,
+    pub(super) ready_since: Tick,
+}
+
+impl Kept {
+    pub(super) fn topic(&self) -> &Topic {
+        &self.record.spec.topic
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.record.life.state
+    }
+}
+
+/// A topic.
+#[derive(Default)]
+pub(super) struct Place {
+    pub(super) settings: Settings,
+    pub(super) pause: Pause,
+    pub(super) bucket: Bucket,
+    pub(super) added: u64,
+}
+
+/// What the clock brings.
+impl All {
+    pub(super) fn expire(&mut self, now: Now) {
+        for number in self.numbers(|_| true) {
+            self.make(number, &Move::plain(Event::Expire), now).expect("a lease may end");
+        }
+    }
+
+    pub(super) fn promote(&mut self, now: Now) {
+        for number in self.numbers(|_| true) {
+            let due = self.job(number).record.life.due;
+            if self.promote_one(number, now) {
+                self.stats.due_to_ready.record(now.late_us(due));
+            }
+        }
+    }
+
+    pub(super) fn end_pauses(&mut self, now: Now) {
+        for place in self.topics.values_mut().filter(|place| !place.pause.holds(now.tick)) {
+            place.pause = Pause::No;
+        }
+    }
+
+    pub(super) fn lapse(&mut self, now: Now) {
+        for number in self.numbers(|job| self.is_over(job, now)) {
+            self.make(number, &Move::plain(Event::Lapse), now).expect("what is over may go");
+        }
+    }
+
+    fn is_over(&self, job: &Kept, now: Now) -> bool {
+        match job.state() {
+            State::Dead { at } => {
+                let retain = self.settings(job.topic()).retain_dead.map(duration_ms);
+                retain.is_some_and(|ms| at.saturating_add_ms(ms) <= now.time())
+            }
+            State::Finished { until, .. } => until <= now.time(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn drop_empty_topics(&mut self) {
+        let empty = |(topic, place): (&Topic, &Place)| {
+            let bare = place.settings == Settings::default() && place.pause == Pause::No;
+            let named = self.jobs.iter().any(|job| job.topic() == topic)
+                || self.waiters.iter().any(|waiter| waiter.names(topic));
+            (bare && !named).then(|| topic.clone())
+        };
+        for topic in self.topics.iter().filter_map(empty).collect::<Vec<_>>() {
+            self.topics.remove(&topic);
+        }
+    }
+}
+
+/// What callers do to jobs.
+impl All {
+    pub(super) fn add(&mut self, new: NewJob, now: Now) -> Result<Added> {
+        let on_conflict = new.on_conflict;
+        let record = Record::new(self.numbers_used + 1, new, now)?;
+        let spec = &record.spec;
+        if self.unique_ids == UniqueIds::Global
+            && let Some(other) = self.jobs.iter().find(|job| {
+                let taken = &job.record.spec;
+                taken.id == spec.id && taken.topic != spec.topic
+            })
+        {
+            return Err(already_exists(&other.record.spec, &spec.id));
+        }
+        let old = self.number(&Key::Named(spec.topic.clone(), spec.id.clone())).ok();
+        match (old, on_conflict) {
+            (None, _) => Ok(self.store(record, How::New, now)),
+            (Some(_), OnConflict::Reject) => Err(already_exists(spec, &spec.id)),
+            (Some(old), OnConflict::Keep) => {
+                Ok(Added { how: How::Kept, job: self.job(old).record.info(now) })
+            }
+            (Some(old), OnConflict::Replace) => {
+                self.jobs.retain(|job| job.record.number != old);
+                Ok(self.store(record, How::Replaced, now))
+            }
+        }
+    }
+
+    fn store(&mut self, record: Record, how: How, now: Now) -> Added {
+        self.numbers_used = record.number;
+        self.stats.added += 1;
+        self.place(&record.spec.topic).added += 1;
+        let number = record.number;
+        self.jobs.push(Kept { record, ready_since: now.tick });
+        self.promote_one(number, now);
+        Added { how, job: self.job(number).record.info(now) }
+    }
+
+    pub(super) fn settle(&mut self, settle: Settle, now: Now) -> Result<Changed> {
+        let number = self.number(&settle.key)?;
+        self.change_to(number, &Move::settle(settle), now)
+    }
+
+    pub(super) fn change(&mut self, change: Change, now: Now) -> Result<Changed> {
+        let (key, if_version) = (change.key.clone(), change.if_version);
+        let made = Move::change(change, now)?;
+        let number = self.number(&key)?;
+        check_version(if_version, self.job(number).record.life.version)?;
+        self.change_to(number, &made, now)
+    }
+
+    fn change_to(&mut self, number: u64, made: &Move, now: Now) -> Result<Changed> {
+        let changed = self.make(number, made, now)?;
+        let left = self.jobs.iter().find(|job| job.record.number == number);
+        Ok(Changed { changed, job: left.map(|job| job.record.info(now)) })
+    }
+
+    pub(super) fn sweep(&mut self, sweep: &Sweep, now: Now) -> u64 {
+        let made = Move::bulk(sweep.bulk, sweep.by.clone());
+        let limit = sweep.limit.unwrap_or(u64::MAX);
+        let mut count = 0;
+        for number in self.in_order(&sweep.topic, &sweep.filter) {
+            if count == limit {
+                break;
+            }
+            let changed = match sweep.mode {
+                Mode::Apply => self.make(number, &made, now),
+                Mode::DryRun => {
+                    self.step(number, &made.event, now).map(|step| step.next != Next::Same)
+                }
+            };
+            count += u64::from(changed == Ok(true));
+        }
+        count
+    }
+
+    fn in_order(&self, topic: &Topic, filter: &Filter) -> Vec<u64> {
+        self.fitting(topic, filter).iter().map(|job| job.record.number).collect()
+    }
+
+    pub(super) fn let_go(&mut self, owner: Owner, how: LetGo, now: Now) -> u64 {
+        let mut count = 0;
+        for number in self.numbers(|_| true) {
+            let State::Reserved(hold) = self.job(number).state() else { continue };
+            if hold.owner != Some(owner) {
+                continue;
+            }
+            let event = match how {
+                LetGo::Lost => Event::Lost,
+                LetGo::Released => {
+                    Event::Release { lease: Some(hold.lease), delay_ms: 0, priority: None }
+                }
+            };
+            self.make(number, &Move::plain(event), now).expect("what is held can be let go");
+            count += 1;
+        }
+        count
+    }
+
+    pub(super) fn configure(
+        &mut self,
+        topic: &Topic,
+        change: TopicChange,
+        now: Now,
+    ) -> Result<u64> {
+        let makes = matches!(change, TopicChange::Set(_) | TopicChange::Pause(_));
+        if !makes && !self.topics.contains_key(topic) {
+            return Err(Error::new(Code::NotFound, format!("there is no topic `{topic}`")));
+        }
+        let place = self.place(topic);
+        match change {
+            TopicChange::Set(settings) => place.settings = *settings,
+            TopicChange::Pause(None) => place.pause = Pause::Indefinitely,
+            TopicChange::Pause(Some(length)) => {
+                place.pause = Pause::Until(now.tick.plus_ms(duration_ms(length)));
+            }
+            TopicChange::Resume => place.pause = Pause::No,
+            TopicChange::Empty => return Ok(self.empty(topic)),
+            TopicChange::Forget => {
+                (place.settings, place.pause) = Default::default();
+                return Ok(self.empty(topic));
+            }
+        }
+        self.end_pauses(now);
+        Ok(0)
+    }
+
+    fn empty(&mut self, topic: &Topic) -> u64 {
+        let before = self.jobs.len();
+        self.jobs.retain(|job| job.topic() != topic);
+        let gone = (before - self.jobs.len()) as u64;
+        self.stats.deleted += gone;
+        gone
+    }
+}
+
+/// What all of that is made of.
+impl All {
+    /// Makes one move; says whether anything changed. The only place where a job moves.
+    pub(super) fn make(&mut self, number: u64, made: &Move, now: Now) -> Result<bool, Refusal> {
+        let step = self.step(number, &made.event, now)?;
+        self.count(number, &made.event, &step);
+        match step.next {
+            Next::Same => return Ok(false),
+            Next::Gone => self.jobs.retain(|job| job.record.number != number),
+            Next::Keep(life) => {
+                let job = self.job_mut(number);
+                if job.state() != State::Ready {
+                    job.ready_since = now.tick;
+                }
+                job.record.turn_into(life, step.note, made, now);
+                if made.event != Event::Due {
+                    self.promote_one(number, now);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes a job ready if it is due.
+    fn promote_one(&mut self, number: u64, now: Now) -> bool {
+        self.make(number, &Move::plain(Event::Due), now).expect("a job may be due")
+    }
+
+    fn step(&self, number: u64, event: &Event, now: Now) -> Result<Step, Refusal> {
+        let record = &self.job(number).record;
+        let settings = &self.settings(&record.spec.topic);
+        record.step(event, self.in_force(settings), now)
+    }
+
+    fn count(&mut self, number: u64, event: &Event, step: &Step) {
+        let changed = step.next != Next::Same;
+        let deaths = self.job(number).record.life.tally.deaths;
+        let stats = &mut self.stats;
+        match event {
+            Event::Reserve(_) | Event::ReserveNamed(_) => stats.handed_out += 1,
+            Event::Finish(_) if changed => stats.finished += 1,
+            Event::Fail { .. } => stats.failed += 1,
+            Event::Again { .. } => stats.again += 1,
+            Event::Expire if changed => stats.timed_out += 1,
+            Event::Delete(_) => stats.deleted += 1,
+            _ => {}
+        }
+        if let Next::Keep(life) = &step.next
+            && life.tally.deaths > deaths
+        {
+            stats.died += 1;
+        }
+    }
+
+    pub(super) fn in_force<'a>(&'a self, settings: &'a Settings) -> InForce<'a> {
+        InForce { settings, defaults: &self.defaults, dice: &self.dice }
+    }
+
+    pub(super) fn settings(&self, topic: &Topic) -> Settings {
+        self.topics.get(topic).map(|place| place.settings.clone()).unwrap_or_default()
+    }
+
+    /// The topic, which comes to be by being named.
+    pub(super) fn place(&mut self, topic: &Topic) -> &mut Place {
+        self.topics.entry(topic.clone()).or_default()
+    }
+
+    fn numbers(&self, fits: impl Fn(&Kept) -> bool) -> Vec<u64> {
+        self.jobs.iter().filter(|job| fits(job)).map(|job| job.record.number).collect()
+    }
+
+    pub(super) fn number(&self, key: &Key) -> Result<u64> {
+        let named = |record: &Record| match key {
+            Key::Named(topic, id) => record.spec.topic == *topic && record.spec.id == *id,
+            Key::Number(number) => record.number == *number,
+        };
+        let found = self.jobs.iter().find(|job| named(&job.record));
+        found.map(|job| job.record.number).ok_or_else(|| not_found(key))
+    }
+
+    pub(super) fn job(&self, number: u64) -> &Kept {
+        let found = self.jobs.iter().find(|job| job.record.number == number);
+        found.expect("the number was looked up")
+    }
+
+    fn job_mut(&mut self, number: u64) -> &mut Kept {
+        let found = self.jobs.iter_mut().find(|job| job.record.number == number);
+        found.expect("the number was looked up")
+    }
+}

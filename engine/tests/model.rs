@@ -1,0 +1,83 @@
+//! Random stories that two stores must live through alike.
+
+use std::ops::Range;
+
+use linger::store::memory::Memory;
+use linger::testkit::{Happened, Naive, Story, Timer};
+
+const COMMAND: &str = "cargo test -p linger --test model";
+const STEPS: usize = 80;
+const STORIES: u64 = 300;
+
+#[tokio::test]
+async fn memory_and_the_naive_queue_agree() {
+    let mut happened = Happened::new();
+    for seed in seeds() {
+        let story = Story { seed, steps: STEPS, command: COMMAND, timer: Timer::Own };
+        let story = story.compare(async |o| Memory::new(o), async |o| Naive::new(o)).await;
+        for (what, count) in story {
+            *happened.entry(what).or_default() += count;
+        }
+    }
+    if seeds().count() > 1 {
+        assert_eq!(missing(&happened), Vec::<&str>::new(), "never happened, of {happened:#?}");
+    }
+}
+
+/// The stories to tell: only the one of `LINGER_SEED` if that is set.
+fn seeds() -> Range<u64> {
+    if let Ok(seed) = std::env::var("LINGER_SEED") {
+        let seed = seed.parse().expect("LINGER_SEED is a number");
+        return seed..seed + 1;
+    }
+    0..if std::env::var_os("LINGER_TEST_LONG").is_some() { 10 * STORIES } else { STORIES }
+}
+
+/// What must happen in some story or other, or the comparison is worth little.
+fn missing(happened: &Happened) -> Vec<&'static str> {
+    let wanted = [
+        "add: already_exists",
+        "add: invalid",
+        "browse: invalid",
+        "change: invalid",
+        "change: not_found",
+        "change: version_mismatch",
+        "change: wrong_state",
+        "configure: not_found",
+        "dead_by_error",
+        "find",
+        "forecast",
+        "get: not_found",
+        "hang_up: recalled",
+        "history: Again",
+        "history: Died",
+        "history: Failed",
+        "history: Finished",
+        "history: Held",
+        "history: Lost",
+        "history: Redriven",
+        "history: Released",
+        "history: Run",
+        "history: TimedOut",
+        "history: Unheld",
+        "history: Updated",
+        "jump",
+        "kv_read",
+        "kv_write: already_exists",
+        "kv_write: not_found",
+        "kv_write: version_mismatch",
+        "let_go",
+        "pop: handed out",
+        "pop: invalid",
+        "reserve: handed out",
+        "reserve: wrong_state",
+        "set_defaults",
+        "settle: lease_lost",
+        "settle: not_found",
+        "settle: wrong_state",
+        "sweep",
+        "topics",
+        "waited: handed out",
+    ];
+    wanted.into_iter().filter(|what| !happened.contains_key(*what)).collect()
+}
