@@ -8,6 +8,7 @@ pub mod dice;
 pub mod error;
 pub mod history;
 pub mod job;
+mod linger;
 pub mod machine;
 mod name;
 pub mod queue;
@@ -20,3 +21,15 @@ pub mod store;
 pub mod testkit;
 pub mod time;
 pub mod topic;
+pub mod worker;
+
+pub use error::{Error, Result};
+pub use job::Job;
+pub use linger::Linger;
+pub use queue::Delivery;
+pub use worker::Outcome;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -352,6 +352,7 @@ impl Walk<'_> {
         self.holder(Some(lease))?;
         let mut life = self.attempt_given_back();
         life.tally.reserves -= 1;
+        life.handed_out &= life.tally.reserves > 0;
         life.state = READY;
         Ok(keep(life, None))
     }

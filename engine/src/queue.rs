@@ -158,6 +158,8 @@ pub struct JobInfo {
     pub due: Time,
     /// Smaller is sooner among ready jobs of a topic.
     pub priority: u32,
+    /// When it was first due at all: what anchors the slots of its repeat.
+    pub base: Time,
     /// Hand-outs of this occurrence that count.
     pub attempt: u32,
     /// Occurrences that ended before this one.
@@ -174,6 +176,23 @@ pub struct JobInfo {
     pub tally: Tally,
     /// What happened, oldest first, where that was asked for.
     pub history: Vec<Entry>,
+}
+
+impl JobInfo {
+    /// The next `n` times at which it is due, as far as that is known: its due time while it
+    /// waits, then the slots of its repeat.
+    pub fn upcoming(&self, n: usize) -> Vec<Time> {
+        let waits = matches!(self.stage, Stage::Delayed | Stage::Retry | Stage::Held);
+        let mut times: Vec<Time> = waits.then_some(self.due).into_iter().collect();
+        if let Some(repeat) = &self.spec.repeat {
+            let later = repeat.count_max().map_or(n, |count| {
+                n.min(count.get().saturating_sub(self.occurrence + 1) as usize)
+            });
+            times.extend(repeat.upcoming(self.base, self.due, later));
+        }
+        times.truncate(n);
+        times
+    }
 }
 
 /// A job that was handed out, with the proof.

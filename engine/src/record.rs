@@ -154,6 +154,7 @@ impl Record {
             stage: self.life.stage(),
             due: self.life.due,
             priority: self.life.priority,
+            base: self.life.base,
             attempt: self.life.attempt,
             occurrence: self.life.occurrence,
             version: self.life.version,

@@ -1,0 +1,165 @@
+//! The queue as library users know it: text in, checked once, and straight on to the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::job::{Body, Job, NewJob, Patch};
+use crate::machine::Reach;
+use crate::queue::{
+    Action, Added, Ask, Change, Changed, Delivery, JobInfo, Key, Lane, Queue, Settle, Verdict,
+};
+use crate::store::Options;
+use crate::store::memory::Memory;
+use crate::worker::{Drained, Hire, Outcome, Runner, Worker};
+
+/// A delay queue with its workers. Cheap to clone; all clones are the same queue.
+///
+/// The workers live until [`drain`](Linger::drain), or until the last clone is dropped: jobs
+/// under way are then given back. A worker that holds a clone itself is ended by `drain` alone.
+pub struct Linger<Q: Queue = Memory> {
+    queue: Arc<Q>,
+    runner: Arc<Runner<Q>>,
+    body_bytes_max: usize,
+}
+
+impl Linger<Memory> {
+    /// A queue in memory: its jobs end with the process.
+    pub fn memory() -> Linger<Memory> {
+        Linger::new(Arc::new(Memory::new(Options::default())))
+    }
+}
+
+impl<Q: Queue> Linger<Q> {
+    /// A queue over this store.
+    pub fn new(store: Arc<Q>) -> Linger<Q> {
+        let runner = Arc::new(Runner::new(store.clone(), Lane::Pull));
+        Linger { queue: store, runner, body_bytes_max: Body::BYTES_MAX_DEFAULT }
+    }
+
+    /// Refuses bodies over this size: 1 MiB unless set. Holds for this clone and those made of it.
+    pub fn body_bytes_max(mut self, bytes_max: usize) -> Linger<Q> {
+        self.body_bytes_max = bytes_max;
+        self
+    }
+
+    /// The store itself, for all that is not here.
+    pub fn queue(&self) -> &Arc<Q> {
+        &self.queue
+    }
+
+    /// The runner of the workers, for its bound over all topics and its counts.
+    pub fn runner(&self) -> &Runner<Q> {
+        &self.runner
+    }
+
+    /// Adds a job. Once this answers, it is not lost.
+    pub async fn add(&self, job: Job) -> Result<Added> {
+        let job = self.check(job)?;
+        only(self.queue.add_all(vec![job]).await?)
+    }
+
+    /// Adds jobs in order, and answers each in its place; one that is refused stops no other.
+    pub async fn add_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<Result<Added>>> {
+        let mut good = Vec::new();
+        let checked: Vec<Result<()>> =
+            jobs.into_iter().map(|job| self.check(job).map(|job| good.push(job))).collect();
+        let mut added = self.queue.add_all(good).await?.into_iter();
+        let mut next = || added.next().expect("a store answers each item of a batch");
+        Ok(checked.into_iter().map(|checked| checked.and_then(|()| next())).collect())
+    }
+
+    /// The job, with its body and history.
+    pub async fn get(&self, topic: &str, id: &str) -> Result<JobInfo> {
+        self.queue.get(&key(topic, id)?).await
+    }
+
+    /// Changes parts of a job.
+    pub async fn update(&self, topic: &str, id: &str, patch: Patch) -> Result<Changed> {
+        if let Some(body) = &patch.body {
+            body.check_size(self.body_bytes_max)?;
+        }
+        self.change(topic, id, Action::Update(patch)).await
+    }
+
+    /// Cancels a job: it is not handed out again.
+    pub async fn delete(&self, topic: &str, id: &str) -> Result<Changed> {
+        self.change(topic, id, Action::Delete(Reach::Any)).await
+    }
+
+    /// Makes a job ready now; a dead one gets its attempts anew.
+    pub async fn run(&self, topic: &str, id: &str) -> Result<Changed> {
+        self.change(topic, id, Action::Run).await
+    }
+
+    /// Sets a job aside: it is kept, and not handed out until it is let go.
+    pub async fn hold(&self, topic: &str, id: &str) -> Result<Changed> {
+        self.change(topic, id, Action::Hold).await
+    }
+
+    /// Lets a job go that was set aside.
+    pub async fn unhold(&self, topic: &str, id: &str) -> Result<Changed> {
+        self.change(topic, id, Action::Unhold).await
+    }
+
+    /// Finishes a job that was handed out, whoever holds it.
+    pub async fn finish(&self, topic: &str, id: &str) -> Result<Changed> {
+        let settle = Settle::key(key(topic, id)?, Verdict::Finish);
+        only(self.queue.settle(vec![settle]).await?)
+    }
+
+    /// Leases a job that is ready, if there is one. Tell its end by [`settle`](Linger::settle).
+    pub async fn pop(&self, topic: &str) -> Result<Option<Delivery>> {
+        self.pop_wait(topic, Duration::ZERO).await
+    }
+
+    /// Leases a job, waiting this long for one to become ready.
+    pub async fn pop_wait(&self, topic: &str, wait: Duration) -> Result<Option<Delivery>> {
+        let ask = Ask { wait, ..Ask::one(topic.parse()?) };
+        Ok(self.queue.pop(ask).await?.pop())
+    }
+
+    /// Ends the attempt of a job that was popped. [`Outcome::leave`] changes nothing.
+    pub async fn settle(&self, job: &Delivery, outcome: Outcome) -> Result<()> {
+        match outcome.settle(job) {
+            Some(settle) => only(self.queue.settle(vec![settle]).await?).map(|_: Changed| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// A worker for the jobs of a topic, to be started. See [`Runner::worker`].
+    pub fn worker(&self, topic: &str, worker: impl Worker) -> Hire<'_, Q> {
+        self.runner.worker(topic, worker)
+    }
+
+    /// Ends the workers for good: they have `within` to end by themselves, then they are cut off
+    /// and their jobs given back. Jobs can still be added and popped.
+    pub async fn drain(&self, within: Duration) -> Drained {
+        self.runner.drain(within).await
+    }
+
+    fn check(&self, job: Job) -> Result<NewJob> {
+        let job = job.check(self.queue.clock().now().time())?;
+        job.body.check_size(self.body_bytes_max)?;
+        Ok(job)
+    }
+
+    async fn change(&self, topic: &str, id: &str, action: Action) -> Result<Changed> {
+        only(self.queue.change(vec![Change::new(key(topic, id)?, action)]).await?)
+    }
+}
+
+impl<Q: Queue> Clone for Linger<Q> {
+    fn clone(&self) -> Self {
+        Linger { queue: self.queue.clone(), runner: self.runner.clone(), ..*self }
+    }
+}
+
+fn key(topic: &str, id: &str) -> Result<Key> {
+    Ok(Key::Named(topic.parse()?, id.parse()?))
+}
+
+/// The answer of a batch of one.
+fn only<T>(mut answers: Vec<Result<T>>) -> Result<T> {
+    answers.pop().expect("a store answers each item of a batch")
+}

@@ -1,0 +1,208 @@
+//! Who does the work: a [`Worker`] takes a job and answers an [`Outcome`]; a [`Runner`] pops,
+//! calls the workers and settles. Handlers of library users and push sinks alike are workers.
+
+mod attempt;
+mod crew;
+mod dispatch;
+mod runner;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use crate::history::Report;
+use crate::queue::{Delivery, Settle, Verdict};
+
+pub use crew::CONCURRENCY_DEFAULT;
+pub use runner::{Drained, Hire, Runner, Totals};
+
+/// Does the work of a job, one attempt at a time. A closure that takes a [`Delivery`] is one.
+///
+/// ```
+/// use linger::worker::{Outcome, Worker, json};
+/// use linger::Delivery;
+///
+/// fn takes(_: impl Worker) {}
+///
+/// // An error of any type ends the attempt as failed, with its text.
+/// takes(|job: Delivery| async move {
+///     let order: u64 = job.id().as_str().parse()?;
+///     println!("closing order {order}");
+///     Ok(())
+/// });
+/// // Or say more than "done" and "failed".
+/// takes(|job: Delivery| async move {
+///     if job.job.attempt < 3 { Outcome::again() } else { Outcome::done() }
+/// });
+/// // Or take the body in a type of your own.
+/// takes(json(|order: u64, _job: Delivery| async move {
+///     println!("closing order {order}");
+///     Ok(())
+/// }));
+/// ```
+pub trait Worker: Send + Sync + 'static {
+    /// Makes one attempt. It is dropped where it waits if the runner must end before it does.
+    fn work(&self, job: Delivery) -> impl Future<Output = Outcome> + Send;
+}
+
+impl<F, Fut> Worker for F
+where
+    F: Fn(Delivery) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: Into<Outcome>> + Send,
+{
+    async fn work(&self, job: Delivery) -> Outcome {
+        self(job).await.into()
+    }
+}
+
+/// A worker that takes the body, read as JSON, in a type of its own.
+///
+/// A body that does not read as that type is a failed attempt whose error says why.
+pub fn json<T, F, Fut>(handler: F) -> impl Worker
+where
+    T: DeserializeOwned + 'static,
+    F: Fn(T, Delivery) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: Into<Outcome>> + Send + 'static,
+{
+    move |job: Delivery| {
+        let begun = job.json().map(|body| handler(body, job));
+        async move {
+            match begun {
+                Ok(work) => work.await.into(),
+                Err(wrong) => Outcome::failed(wrong),
+            }
+        }
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the store is told; none leaves the job reserved.
+    verdict: Option<Verdict>,
+    report: Option<Report>,
+}
+
+impl Outcome {
+    /// The job is done.
+    pub fn done() -> Outcome {
+        Outcome::new(Some(Verdict::Finish))
+    }
+
+    /// The attempt failed: again at the next step, if the job has attempts left.
+    pub fn failed(error: impl fmt::Display) -> Outcome {
+        Outcome::new(Some(Verdict::Fail { error: text(error), retry_in: None }))
+    }
+
+    /// Not yet: again at the next step. Uses an attempt, but is no failure.
+    pub fn again() -> Outcome {
+        Outcome::new(Some(Verdict::Again { retry_in: None }))
+    }
+
+    /// Gives the job back, not to be handed out before `delay` is over. Uses no attempt.
+    pub fn release(delay: Duration) -> Outcome {
+        Outcome::new(Some(Verdict::Release { delay, priority: None }))
+    }
+
+    /// Puts the job on the dead shelf at once: no further attempt would help.
+    pub fn dead(error: impl fmt::Display) -> Outcome {
+        Outcome::new(Some(Verdict::Bury { error: Some(text(error)), priority: None }))
+    }
+
+    /// Leaves the job reserved, for someone else to settle with the lease before it runs out.
+    pub fn leave() -> Outcome {
+        Outcome::new(None)
+    }
+
+    /// [`Outcome::done`], or [`Outcome::failed`] with the error's text.
+    pub fn of<E: fmt::Display>(result: Result<(), E>) -> Outcome {
+        match result {
+            Ok(()) => Outcome::done(),
+            Err(error) => Outcome::failed(error),
+        }
+    }
+
+    /// After a failure or "not yet", waits this long instead of the next step.
+    pub fn retry_in(mut self, wait: Duration) -> Outcome {
+        if let Some(Verdict::Fail { retry_in, .. } | Verdict::Again { retry_in }) =
+            &mut self.verdict
+        {
+            *retry_in = Some(wait);
+        }
+        self
+    }
+
+    /// Adds what the receiver answered, for the job's history.
+    pub fn report(mut self, report: Report) -> Outcome {
+        self.report = Some(report);
+        self
+    }
+
+    /// What to tell the store about this delivery; nothing if it is left.
+    pub fn settle(self, job: &Delivery) -> Option<Settle> {
+        let settle = Settle::delivery(job, self.verdict?);
+        Some(Settle { report: self.report, ..settle })
+    }
+
+    fn new(verdict: Option<Verdict>) -> Outcome {
+        Outcome { verdict, report: None }
+    }
+
+    /// How far from done it is.
+    fn badness(&self) -> u8 {
+        match &self.verdict {
+            Some(Verdict::Finish | Verdict::Touch { .. }) => 0,
+            None => 1,
+            Some(Verdict::Release { .. }) => 2,
+            Some(Verdict::Again { .. }) => 3,
+            Some(Verdict::Fail { .. }) => 4,
+            Some(Verdict::Bury { .. }) => 5,
+        }
+    }
+}
+
+impl From<Result<(), Failure>> for Outcome {
+    fn from(result: Result<(), Failure>) -> Outcome {
+        result.map(|()| Outcome::done()).into()
+    }
+}
+
+impl From<Result<Outcome, Failure>> for Outcome {
+    fn from(result: Result<Outcome, Failure>) -> Outcome {
+        result.unwrap_or_else(|Failure(error)| Outcome::failed(error))
+    }
+}
+
+/// Why an attempt failed, as text: what `?` makes of any error in a handler.
+///
+/// The one error a closure may answer, so that a plain `Ok(())` needs no type. It is made from
+/// whatever can be displayed, and so cannot be displayed itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(Arc<str>);
+
+impl<E: fmt::Display> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure(text(error))
+    }
+}
+
+fn text(error: impl fmt::Display) -> Arc<str> {
+    error.to_string().into()
+}
+
+/// A worker behind a pointer, since the trait's own futures have no one type.
+trait Boxed: Send + Sync {
+    fn work_boxed(&self, job: Delivery) -> Working<'_>;
+}
+
+type Working<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+
+impl<W: Worker> Boxed for W {
+    fn work_boxed(&self, job: Delivery) -> Working<'_> {
+        // A block of its own, so that a panic before the first await is met when it is polled.
+        Box::pin(async move { self.work(job).await })
+    }
+}

@@ -1,0 +1,187 @@
+//! One attempt: the handlers are called, the lease is kept, the outcome is told to the store.
+
+use std::any::Any;
+use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::crew::Handler;
+use super::dispatch::Shared;
+use super::{Outcome, Working};
+use crate::error::{Code, Error, Result};
+use crate::queue::{Changed, Delivery, Queue, Settle, Verdict};
+use crate::time::{SECOND, Tick};
+
+/// How often an outcome is told to a store that cannot take it.
+const SETTLE_TRIES_MAX: u32 = 8;
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = SECOND.saturating_mul(5);
+/// A lease is touched this often in its length, so that one touch may fail.
+const TOUCHES_PER_TTR: u32 = 3;
+const TOUCH_EVERY_MIN: Duration = Duration::from_millis(1);
+
+/// A job that was handed to us and what is known of its lease.
+pub(super) struct Attempt<Q> {
+    shared: Arc<Shared<Q>>,
+    job: Delivery,
+    /// The tick at which the lease ends, a moment late at most: the store has the last word.
+    ends_us: AtomicU64,
+}
+
+impl<Q: Queue> Attempt<Q> {
+    pub(super) fn new(shared: Arc<Shared<Q>>, job: Delivery) -> Attempt<Q> {
+        let attempt = Attempt { shared, job, ends_us: AtomicU64::new(0) };
+        attempt.lease_renewed();
+        attempt
+    }
+
+    /// Calls all handlers and settles the job by the worst of their outcomes.
+    pub(super) async fn run(self, handlers: Arc<[Arc<Handler>]>) {
+        // Side by side rather than in turn: they share one ttr, and none can keep the others waiting.
+        let outcome = worst(handlers.iter().map(|handler| self.work(handler)).collect()).await;
+        self.settle(outcome).await;
+    }
+
+    fn work<'a>(&'a self, handler: &'a Handler) -> Working<'a> {
+        let work = handler.worker.work_boxed(self.job.clone());
+        if handler.keep_alive { Box::pin(self.kept_alive(work)) } else { work }
+    }
+
+    async fn kept_alive(&self, work: Working<'_>) -> Outcome {
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            never = self.touch() => match never {},
+        }
+    }
+
+    /// Extends the lease again and again, until it is lost.
+    async fn touch(&self) -> std::convert::Infallible {
+        let every = (self.job.ttr.as_duration() / TOUCHES_PER_TTR).max(TOUCH_EVERY_MIN);
+        loop {
+            tokio::time::sleep(every).await;
+            match self.tell(Settle::delivery(&self.job, Verdict::Touch { ttr: None })).await {
+                Ok(_) => self.lease_renewed(),
+                Err(error) if is_passing(&error) => {}
+                Err(_) => pending().await,
+            }
+        }
+    }
+
+    async fn settle(&self, outcome: Outcome) {
+        let Some(settle) = outcome.settle(&self.job) else {
+            return self.shared.count(|totals| totals.left += 1);
+        };
+        let finishes = settle.verdict == Verdict::Finish;
+        let mut tries = 0;
+        let told = persist(|| {
+            tries += 1;
+            let told = self.tell(settle.clone());
+            async move {
+                told.await.map_err(|error| (is_passing(&error) && self.lease_may_last(), error))
+            }
+        });
+        match told.await {
+            Ok(_) => self.shared.count(|totals| totals.taken(&settle.verdict)),
+            // The answer to an earlier try may have been lost on its way.
+            Err(error) if tries > 1 && error.code() == Code::NotFound && finishes => {
+                self.shared.count(|totals| totals.taken(&settle.verdict));
+            }
+            Err(error) => self.not_settled(&error),
+        }
+    }
+
+    fn not_settled(&self, error: &Error) {
+        self.shared.count(|totals| totals.refused(error));
+        let (topic, id, attempt) = (self.job.topic(), self.job.id(), self.job.job.attempt);
+        match error.code() {
+            Code::LeaseLost => {
+                tracing::warn!(%topic, %id, attempt, "the lease ran out before the work was done");
+            }
+            // Cancelled while it ran: the canceller knows.
+            Code::NotFound => {}
+            _ => tracing::error!(%topic, %id, attempt, %error, "the outcome could not be stored"),
+        }
+    }
+
+    async fn tell(&self, settle: Settle) -> Result<Changed> {
+        let mut answers = self.shared.queue.settle(vec![settle]).await?;
+        answers.pop().expect("a store answers each settle")
+    }
+
+    fn lease_renewed(&self) {
+        let ends = self.shared.queue.clock().now().tick.plus_ms(self.job.ttr.as_ms());
+        self.ends_us.store(ends.as_us(), Ordering::Relaxed);
+    }
+
+    fn lease_may_last(&self) -> bool {
+        let ends = Tick::from_us(self.ends_us.load(Ordering::Relaxed));
+        self.shared.queue.clock().now().tick < ends
+    }
+}
+
+/// Tries until it is done, refused for good, or tried [`SETTLE_TRIES_MAX`] times.
+///
+/// A refusal comes with whether to try again.
+pub(super) async fn persist<T, Fut>(mut once: impl FnMut() -> Fut) -> Result<T>
+where
+    Fut: Future<Output = Result<T, (bool, Error)>>,
+{
+    let mut pause = Duration::ZERO;
+    for _ in 1..SETTLE_TRIES_MAX {
+        match once().await {
+            Ok(done) => return Ok(done),
+            Err((false, error)) => return Err(error),
+            Err((true, _)) => pause = longer(pause),
+        }
+        tokio::time::sleep(pause).await;
+    }
+    once().await.map_err(|(_, error)| error)
+}
+
+/// The pause after a pause that did not help.
+pub(super) fn longer(pause: Duration) -> Duration {
+    (pause * 2).clamp(PAUSE_FIRST, PAUSE_MAX)
+}
+
+/// Whether it is worth trying again a little later.
+pub(super) fn is_passing(error: &Error) -> bool {
+    matches!(error.code(), Code::Unavailable | Code::Overloaded)
+}
+
+/// Runs them side by side and answers the worst outcome; of equals, the first to end.
+async fn worst(mut working: Vec<Working<'_>>) -> Outcome {
+    let mut worst: Option<Outcome> = None;
+    poll_fn(|context| {
+        working.retain_mut(|work| match poll_caught(work, context) {
+            Poll::Pending => true,
+            Poll::Ready(outcome) => {
+                if worst.as_ref().is_none_or(|worst| worst.badness() < outcome.badness()) {
+                    worst = Some(outcome);
+                }
+                false
+            }
+        });
+        if working.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    worst.expect("a crew has at least one handler")
+}
+
+/// Polls a handler; a panic of it is a failed attempt.
+fn poll_caught(work: &mut Working<'_>, context: &mut Context<'_>) -> Poll<Outcome> {
+    // Safe to go on after: what panicked is dropped and never polled again.
+    catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)))
+        .unwrap_or_else(|panic| Poll::Ready(Outcome::failed(panic_text(&*panic))))
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("handler panicked: {}", said.unwrap_or("no message"))
+}

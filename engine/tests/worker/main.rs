@@ -1,0 +1,8 @@
+//! Workers and their runner, over a store in memory whose clock the tests move.
+
+mod bench;
+mod ending;
+mod leases;
+mod outcomes;
+mod slots;
+mod spy;
