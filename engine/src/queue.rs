@@ -185,9 +185,9 @@ impl JobInfo {
         let waits = matches!(self.stage, Stage::Delayed | Stage::Retry | Stage::Held);
         let mut times: Vec<Time> = waits.then_some(self.due).into_iter().collect();
         if let Some(repeat) = &self.spec.repeat {
-            let later = repeat.count_max().map_or(n, |count| {
-                n.min(count.get().saturating_sub(self.occurrence + 1) as usize)
-            });
+            let later = repeat
+                .count_max()
+                .map_or(n, |count| n.min(count.get().saturating_sub(self.occurrence + 1) as usize));
             times.extend(repeat.upcoming(self.base, self.due, later));
         }
         times.truncate(n);

@@ -439,6 +439,19 @@ suite! {
         t.add(Job::new("orders", "x").repeat(ended).delay(MINUTE)).await;
     }
 
+    async fn the_next_times_of_a_job_can_be_asked_for(t) {
+        let start = t.now();
+        let due = |ms: Duration| start.saturating_add_ms(ms.as_millis() as u64);
+        let job = add(&t, every(HOUR).count(times(3))).await;
+        assert_eq!(job.upcoming(5), [due(HOUR), due(2 * HOUR), due(3 * HOUR)]);
+        assert_eq!(job.upcoming(1), [due(HOUR)]);
+        t.pass(HOUR).await;
+        let reserved = t.popped("orders").await.job;
+        assert_eq!(reserved.upcoming(5), [due(2 * HOUR), due(3 * HOUR)]);
+        let once = t.add(Job::new("other", "x").delay(MINUTE)).await;
+        assert_eq!(once.upcoming(5), [due(HOUR + MINUTE)]);
+    }
+
     async fn the_next_occurrence_goes_to_who_waits(t) {
         add(&t, every(MINUTE)).await;
         t.pass(2 * MINUTE).await;
