@@ -262,6 +262,67 @@ impl fmt::Debug for Target {
     }
 }
 
+/// A content type, as it stands in a header.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ContentType(Arc<str>);
+
+impl ContentType {
+    /// The longest it may be, in bytes.
+    pub const BYTES_MAX: usize = 255;
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ContentType {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<ContentType> {
+        // It goes into a header as it is, so that nothing may end the line.
+        let plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        let (kind, rest) = text.split_once('/').unwrap_or_default();
+        let named = !kind.is_empty() && !rest.is_empty() && text.trim() == text;
+        if !plain || !named || text.len() > ContentType::BYTES_MAX {
+            let (text, max) = (excerpt(text), ContentType::BYTES_MAX);
+            let message = format!(
+                "`{text}` is not a content type; write type/subtype in at most {max} bytes of ASCII"
+            );
+            return Err(Error::invalid("content_type", message));
+        }
+        Ok(ContentType(text.into()))
+    }
+}
+
+/// Where a job stands in its caller's trace: a W3C `traceparent`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Traceparent(Arc<str>);
+
+impl Traceparent {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Traceparent {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Traceparent> {
+        let hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let lens: Vec<usize> = text.split('-').map(str::len).collect();
+        if lens != [2, 32, 16, 2] || !text.split('-').all(hex) {
+            let text = excerpt(text);
+            let message = format!(
+                "`{text}` is not a traceparent; write version-trace-parent-flags in lower-case hex"
+            );
+            return Err(Error::invalid("traceparent", message));
+        }
+        Ok(Traceparent(text.into()))
+    }
+}
+
 /// When a pushed job counts as finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Confirm {
@@ -292,7 +353,7 @@ pub struct Spec {
     /// Its id within the topic.
     pub id: Id,
     /// The content type to deliver the body with; else the default for its form.
-    pub content_type: Option<Arc<str>>,
+    pub content_type: Option<ContentType>,
     /// How long an attempt may take; else the topic's.
     pub ttr: Option<Ttr>,
     /// Attempts and pace; else the topic's.
@@ -306,7 +367,7 @@ pub struct Spec {
     /// How long it stays visible when finished; else the topic's.
     pub retain: Option<Duration>,
     /// The caller's trace, continued at delivery.
-    pub traceparent: Option<Arc<str>>,
+    pub traceparent: Option<Traceparent>,
 }
 
 /// A job to add. Each part is valid by its type.
@@ -366,6 +427,7 @@ pub struct Job {
     body: Body,
     ttr: Option<Duration>,
     target: Option<String>,
+    content_type: Option<String>,
     job: NewJob,
 }
 
@@ -379,6 +441,7 @@ impl Job {
             body: body.into(),
             ttr: None,
             target: None,
+            content_type: None,
             job: blank,
         }
     }
@@ -431,6 +494,18 @@ impl Job {
         self
     }
 
+    /// What a push must do to count as finished.
+    pub fn confirm(mut self, confirm: Confirm) -> Job {
+        self.job.spec.confirm = Some(confirm);
+        self
+    }
+
+    /// The content type to deliver the body with, if the default for its form will not do.
+    pub fn content_type(mut self, content_type: impl Into<String>) -> Job {
+        self.content_type = Some(content_type.into());
+        self
+    }
+
     /// How long it stays visible when finished.
     pub fn retain(mut self, retain: Duration) -> Job {
         self.job.spec.retain = Some(retain);
@@ -459,6 +534,7 @@ impl Job {
         };
         job.spec.ttr = self.ttr.map(Ttr::new).transpose()?;
         job.spec.target = self.target.map(|target| target.parse()).transpose()?;
+        job.spec.content_type = self.content_type.map(|text| text.parse()).transpose()?;
         job.body = self.body;
         Ok(job)
     }
@@ -588,6 +664,45 @@ mod tests {
     }
 
     #[test]
+    fn content_types_and_traces_are_checked() {
+        for good in ["text/html", "application/xml; charset=utf-8"] {
+            assert!(good.parse::<ContentType>().is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "html",
+            "/x",
+            "x/",
+            "a/b\r\nevil: 1",
+            "a/é",
+            " a/b",
+            &format!("a/{}", "b".repeat(254)),
+        ] {
+            assert_eq!(
+                bad.parse::<ContentType>().unwrap_err().at_field(),
+                Some("content_type"),
+                "{bad:?}"
+            );
+        }
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(good.parse::<Traceparent>().unwrap().as_str(), good);
+        for bad in [
+            "",
+            "00-1-2-00",
+            &good.to_uppercase(),
+            &good[1..],
+            &format!("{good}-"),
+            &good.replace('0', "é"),
+        ] {
+            assert_eq!(
+                bad.parse::<Traceparent>().unwrap_err().at_field(),
+                Some("traceparent"),
+                "{bad:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_bad_job_says_which_field() {
         let now = Time::from_ms(1).unwrap();
         for (job, field) in [
@@ -598,6 +713,7 @@ mod tests {
             (Job::new("t", "x").ttr(Duration::ZERO), "ttr"),
             (Job::new("t", "x").ttr(8 * DAY), "ttr"),
             (Job::new("t", "x").target("nowhere"), "target"),
+            (Job::new("t", "x").content_type("nothing"), "content_type"),
         ] {
             assert_eq!(job.check(now).unwrap_err().at_field(), Some(field));
         }

@@ -14,6 +14,8 @@ use crate::schedule::{Misfire, OnDead, Repeat};
 use crate::time::{HOUR, MINUTE, SECOND, Time};
 use crate::topic::{Defaults, Rate, Settings, Topic};
 
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 /// A small generator (splitmix64): the same seed, the same story, for ever.
 pub(super) struct Rng(u64);
 
@@ -207,14 +209,14 @@ impl Rng {
         job.on_conflict = self.pick(&[OnConflict::Reject, OnConflict::Keep, OnConflict::Replace]);
         job.by = self.caller();
         let spec = &mut job.spec;
-        spec.content_type = self.maybe(10, |_| "text/html".into());
+        spec.content_type = self.maybe(10, |_| "text/html".parse().expect("a content type"));
         spec.ttr = self.maybe(40, Rng::ttr);
         spec.retry = self.maybe(50, Rng::retry);
         spec.repeat = self.maybe(15, |rng| rng.repeat(now));
         spec.target = self.maybe(15, Rng::target);
         spec.confirm = self.maybe(15, Rng::confirm);
         spec.retain = self.maybe(20, Rng::term);
-        spec.traceparent = self.maybe(10, |_| "00-1-2-00".into());
+        spec.traceparent = self.maybe(10, |_| TRACE.parse().expect("a traceparent"));
         job
     }
 
