@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::*;
-use crate::dice::Dice;
-use crate::schedule::Misfire;
-use crate::time::{HOUR, MINUTE, SECOND};
+use crate::dice::{Chance, Dice};
+use crate::retry::Retry;
+use crate::schedule::{Misfire, Repeat};
+use crate::time::{HOUR, MINUTE, SECOND, Tick};
 
 /// `wrong` and `lost` are refusals, `same` is done without a change, `gone` is the end; a state
 /// is where the job goes. `retry` and `ready` stand for jobs that were handed out before.

@@ -7,7 +7,7 @@ mod orders;
 mod pop;
 mod state;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::error::Result;
@@ -66,7 +66,8 @@ impl Default for Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.shared.lock().stopping = true;
+        // After a panic elsewhere too: a second one in a destructor would end the process.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).stopping = true;
         self.shared.bell.ring();
         if let Some(timer) = self.timer.take() {
             // A panic there has been printed; one here would hide what led to it.

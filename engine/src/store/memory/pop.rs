@@ -254,7 +254,8 @@ impl Future for Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if !self.answered {
+        // A store that broke down has nothing left to take back.
+        if !self.answered && !self.shared.state.is_poisoned() {
             let ticket = &mut self.ticket;
             self.shared.with(|state, now| state.hang_up(ticket, now));
         }

@@ -352,24 +352,28 @@ impl State {
                 let pause = length.map_or(Pause::Indefinitely, |length| {
                     Pause::Until(now.tick.plus_ms(duration_ms(length)))
                 });
-                if let Pause::Until(end) = pause {
-                    self.opens.insert((end, topic.clone()));
-                }
-                let holds = pause.holds(now.tick);
-                self.topics.entry(topic.clone()).or_default().pause =
-                    if holds { pause } else { Pause::No };
+                self.pause(topic, pause);
             }
-            TopicChange::Resume => self.orders(topic).pause = Pause::No,
+            TopicChange::Resume => self.pause(topic, Pause::No),
             TopicChange::Empty => gone = self.empty(topic),
             TopicChange::Forget => {
                 gone = self.empty(topic);
-                let orders = self.orders(topic);
-                orders.pause = Pause::No;
-                orders.settings = Settings::default();
+                self.pause(topic, Pause::No);
+                self.orders(topic).settings = Settings::default();
             }
         }
         self.look_again(topic.clone());
         Ok(gone)
+    }
+
+    fn pause(&mut self, topic: &Topic, pause: Pause) {
+        let orders = self.topics.entry(topic.clone()).or_default();
+        if let Pause::Until(end) = std::mem::replace(&mut orders.pause, pause) {
+            self.opens.remove(&(end, topic.clone()));
+        }
+        if let Pause::Until(end) = pause {
+            self.opens.insert((end, topic.clone()));
+        }
     }
 
     fn set(&mut self, topic: &Topic, settings: Settings) {

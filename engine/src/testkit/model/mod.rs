@@ -14,6 +14,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::op::{Op, Step, Then};
@@ -78,11 +79,14 @@ impl Story {
             result = pair.live_through(&step, steps.len() == self.steps).await;
         }
         if let Err(difference) = result {
-            let steps = self.cut_down(steps, &open_a, &open_b).await;
-            std::mem::forget(told);
-            panic!("{}", self.tell(&steps, &difference));
+            let mut text = self.tell(&steps, &difference);
+            let few = self.cut_down(steps, &open_a, &open_b).await;
+            for step in few {
+                writeln!(text, "{step:?}").expect("a string takes any text");
+            }
+            drop(told);
+            panic!("{text}--- again: {}", self.again());
         }
-        std::mem::forget(told);
         pair.happened
     }
 
@@ -93,7 +97,7 @@ impl Story {
         patience: Duration,
     ) -> Pair<A, B> {
         let (clock_a, clock_b) = (SimClock::new(), SimClock::new());
-        let options = |clock: &std::sync::Arc<SimClock>| Options {
+        let options = |clock: &Arc<SimClock>| Options {
             clock: clock.clone(),
             dice: Dice::seeded(self.seed),
             unique_ids: match self.seed % 4 {
@@ -120,7 +124,7 @@ impl Story {
         pair
     }
 
-    /// Leaves out steps as long as the stores differ without them.
+    /// Leaves out steps as long as the stores differ without them, though perhaps elsewhere.
     async fn cut_down<A: Queue, B: Queue>(
         self,
         mut steps: Vec<Step>,
@@ -161,13 +165,12 @@ impl Story {
 
     fn tell(self, steps: &[Step], difference: &Difference) -> String {
         let Difference { what, a, b } = difference;
-        let mut text = format!("{what}\n--- one:\n{a}\n--- other:\n{b}\n");
-        text.push_str("--- the fewest steps after which they differ somehow:\n");
-        for step in steps {
-            writeln!(text, "{step:?}").expect("a string takes any text");
-        }
-        write!(text, "--- again: {}", self.again()).expect("a string takes any text");
-        text
+        let (seed, step) = (self.seed, steps.len());
+        let op = steps.last().map(|step| &step.op);
+        format!(
+            "seed {seed}, step {step}: {what}\n--- one:\n{a}\n--- other:\n{b}\n--- after {op:?}\n\
+             --- the fewest steps after which they differ somehow:\n"
+        )
     }
 
     fn again(self) -> String {
@@ -220,7 +223,7 @@ impl<A: Queue, B: Queue> Pair<A, B> {
         let (one, other) = (self.a.apply(op).await, self.b.apply(op).await);
         self.view.now = self.a.clock.now();
         self.watch.look_at(&*self.a.clock);
-        same(&format!("the answer to {op:?}"), &one, &other)?;
+        same("the answer", &one, &other)?;
         self.answered(op, &one)?;
         if self.a.walk.is_none() || self.b.walk.is_none() {
             // Whether the last page says that it is the last is each store's own affair.
@@ -228,7 +231,7 @@ impl<A: Queue, B: Queue> Pair<A, B> {
         }
         self.look(look_at_all || self.steps.is_multiple_of(LOOK_EVERY)).await?;
         match step.then {
-            Then::Poll => self.poll(op)?,
+            Then::Poll => self.poll()?,
             Then::Leave => {
                 self.a.pops.iter_mut().chain(&mut self.b.pops).for_each(|pop| pop.fresh = false);
             }
@@ -266,9 +269,9 @@ impl<A: Queue, B: Queue> Pair<A, B> {
         Ok(())
     }
 
-    fn poll(&mut self, op: &Op) -> Result<(), Difference> {
+    fn poll(&mut self) -> Result<(), Difference> {
         let (one, other) = (self.a.poll(), self.b.poll());
-        same(&format!("the pops served after {op:?}"), &one, &other)?;
+        same("the waiting pops that were served", &one, &other)?;
         for Served { unseen, fresh, answer, .. } in one {
             if unseen == Unseen::Nothing {
                 let a = format!("{answer:#?}");

@@ -1,0 +1,96 @@
+//! The key-value side.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+#[cfg(doc)]
+use super::PAGE_MAX;
+use super::{KV_KEY_BYTES_MAX, KV_VALUE_BYTES_MAX, check_limit};
+use crate::error::{Code, Error, Result};
+
+/// A write to the key-value side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KvWrite {
+    /// The key, 1 to [`KV_KEY_BYTES_MAX`] bytes.
+    pub key: Arc<str>,
+    /// The value, at most [`KV_VALUE_BYTES_MAX`] bytes; none removes the key.
+    pub value: Option<Bytes>,
+    /// What must be there for the write to happen.
+    pub expect: Expect,
+    /// Gone by itself after this long.
+    pub ttl: Option<Duration>,
+}
+
+impl KvWrite {
+    /// Refuses a key or value over its limit.
+    pub fn check(&self) -> Result<()> {
+        if self.key.is_empty() || self.key.len() > KV_KEY_BYTES_MAX {
+            let len = self.key.len();
+            return Err(Error::invalid(
+                "key",
+                format!("key is {len} bytes; give 1 to {KV_KEY_BYTES_MAX}"),
+            ));
+        }
+        match &self.value {
+            Some(value) if value.len() > KV_VALUE_BYTES_MAX => {
+                let message = format!(
+                    "value is {} bytes, over the limit of {KV_VALUE_BYTES_MAX}",
+                    value.len()
+                );
+                Err(Error::new(Code::TooLarge, message).field("value"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a write to the key-value side expects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expect {
+    /// Anything.
+    #[default]
+    Any,
+    /// Nothing there.
+    Absent,
+    /// This version there.
+    Version(u64),
+}
+
+/// What to read from the key-value side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KvQuery {
+    /// One key.
+    Key(Arc<str>),
+    /// Keys that begin like this and come after that one, at most so many.
+    Prefix {
+        /// The keys' beginning.
+        prefix: Arc<str>,
+        /// The last key of the page before.
+        after: Option<Arc<str>>,
+        /// At most so many, 1 to [`PAGE_MAX`].
+        limit: usize,
+    },
+}
+
+impl KvQuery {
+    /// Refuses a page of no or too many keys.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            KvQuery::Key(_) => Ok(()),
+            KvQuery::Prefix { limit, .. } => check_limit(*limit),
+        }
+    }
+}
+
+/// One key of the key-value side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KvEntry {
+    /// The key.
+    pub key: Arc<str>,
+    /// The value.
+    pub value: Bytes,
+    /// Counts the writes to the store's key-value side, so it is never used again for a key.
+    pub version: u64,
+}

@@ -1,0 +1,190 @@
+//! Looking at jobs and topics without touching them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(doc)]
+use super::PAGE_MAX;
+use super::{FORECAST_PARTS_MAX, JobInfo, check_limit};
+use crate::error::{Error, Result};
+use crate::job::Id;
+use crate::machine::Stage;
+use crate::time::Time;
+use crate::topic::{Counts, Settings, Topic};
+
+/// Which jobs of a topic. All that is given must fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// In this state.
+    pub stage: Option<Stage>,
+    /// Due at or after this moment.
+    pub due_after: Option<Time>,
+    /// Due before this moment.
+    pub due_before: Option<Time>,
+    /// With an id that begins like this.
+    pub id_prefix: Option<Arc<str>>,
+    /// With exactly this last error.
+    pub error: Option<Arc<str>>,
+}
+
+impl Filter {
+    /// Whether a job in this state, due then, with this id and error fits.
+    pub fn fits(&self, stage: Stage, due: Time, id: &Id, error: Option<&Arc<str>>) -> bool {
+        self.stage.is_none_or(|wanted| wanted == stage)
+            && self.due_after.is_none_or(|after| due >= after)
+            && self.due_before.is_none_or(|before| due < before)
+            && self.id_prefix.as_ref().is_none_or(|prefix| id.as_str().starts_with(&**prefix))
+            && self.error.as_ref().is_none_or(|wanted| Some(wanted) == error)
+    }
+}
+
+/// A wish to look at jobs.
+///
+/// In the order of their state: ready by priority, due and number; reserved by lease end; dead
+/// and finished by when they became so; the others, and all states together, by due and number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The topic.
+    pub topic: Topic,
+    /// Which of its jobs.
+    pub filter: Filter,
+    /// Whether bodies come along.
+    pub bodies: Bodies,
+    /// At most so many, 1 to [`PAGE_MAX`].
+    pub limit: usize,
+    /// Where the page before left off.
+    pub cursor: Option<Cursor>,
+}
+
+impl Query {
+    /// The first page of all jobs of a topic, without bodies.
+    pub fn all(topic: Topic) -> Query {
+        Query {
+            topic,
+            filter: Filter::default(),
+            bodies: Bodies::Without,
+            limit: 100,
+            cursor: None,
+        }
+    }
+
+    /// Refuses a page of no or too many jobs.
+    pub fn check(&self) -> Result<()> {
+        check_limit(self.limit)
+    }
+}
+
+/// Whether a list carries bodies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bodies {
+    /// It does not.
+    #[default]
+    Without,
+    /// It does.
+    With,
+}
+
+/// A place in a list that stays valid while jobs come and go. Opaque: only its store reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cursor(pub String);
+
+/// Some jobs, and where to go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The jobs.
+    pub jobs: Vec<JobInfo>,
+    /// Where to go on; none on the last page.
+    pub cursor: Option<Cursor>,
+}
+
+/// A question about the future.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// Of one topic, or of all.
+    pub topic: Option<Topic>,
+    /// From this moment on.
+    pub from: Time,
+    /// Until before this one.
+    pub to: Time,
+    /// In so many equal parts, 1 to [`FORECAST_PARTS_MAX`].
+    pub parts: u32,
+}
+
+impl Forecast {
+    /// Refuses a span without length, or too many parts.
+    pub fn check(&self) -> Result<()> {
+        if self.parts == 0 || self.parts > FORECAST_PARTS_MAX {
+            let parts = self.parts;
+            return Err(Error::invalid(
+                "buckets",
+                format!("buckets is {parts}; give 1 to {FORECAST_PARTS_MAX}"),
+            ));
+        }
+        if self.from >= self.to {
+            return Err(Error::invalid(
+                "to",
+                format!("to is {}, not after from {}", self.to, self.from),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The moment at which part `n` begins; part `parts` begins at the end.
+    pub fn part_start(&self, n: u32) -> Time {
+        let span = u128::from(self.to.ms_since(self.from));
+        let ms = span * u128::from(n) / u128::from(self.parts);
+        self.from.saturating_add_ms(ms as u64)
+    }
+}
+
+/// Which topics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topics {
+    /// This one, if it exists.
+    One(Topic),
+    /// Those whose names begin like this and come after that one, at most so many.
+    Page {
+        /// The names' beginning.
+        prefix: Arc<str>,
+        /// The last name of the page before.
+        after: Option<Topic>,
+        /// At most so many, 1 to [`PAGE_MAX`].
+        limit: usize,
+    },
+}
+
+impl Topics {
+    /// Refuses a page of no or too many topics.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Topics::One(_) => Ok(()),
+            Topics::Page { limit, .. } => check_limit(*limit),
+        }
+    }
+}
+
+/// A topic as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicInfo {
+    /// Its name.
+    pub topic: Topic,
+    /// Its settings.
+    pub settings: Settings,
+    /// Whether it is paused, and for how long yet.
+    pub paused: Option<PausedFor>,
+    /// How many jobs are in each state.
+    pub counts: Counts,
+    /// How many calls wait for its jobs by name.
+    pub waiting: u64,
+    /// How many jobs were ever added to it, since it came to be.
+    pub added: u64,
+}
+
+/// How long a topic stays paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PausedFor {
+    /// This long from now, rounded up to the millisecond.
+    Only(Duration),
+    /// Until someone resumes it.
+    Ever,
+}
