@@ -1,9 +1,14 @@
 //! Every store must pass the conformance suite, case by case.
 
+use std::time::Duration;
+
 use libtest_mimic::{Arguments, Trial};
 use linger::store::Options;
 use linger::store::memory::Memory;
 use linger::testkit::conformance::{Subject, cases};
+
+/// Far more than any case takes: one that hangs is to fail by its name.
+const CASE_MAX: Duration = Duration::from_secs(60);
 
 fn main() {
     let tests = suite("memory", InMemory);
@@ -29,8 +34,11 @@ fn suite<S: Subject>(store: &str, subject: S) -> Vec<Trial> {
             let subject = subject.clone();
             Trial::test(format!("{store}::{}", case.name), move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                runtime.block_on(case.run(subject));
-                Ok(())
+                runtime.block_on(async {
+                    tokio::time::timeout(CASE_MAX, case.run(subject))
+                        .await
+                        .map_err(|_| "it waits for what never comes".into())
+                })
             })
         })
         .collect()
