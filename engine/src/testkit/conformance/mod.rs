@@ -5,10 +5,13 @@
 mod add;
 mod change;
 mod clock;
+mod lease;
+mod pop;
 mod repeat;
 mod retry;
 mod settle;
 pub mod trial;
+mod wait;
 
 pub use trial::Trial;
 
@@ -46,6 +49,9 @@ impl<S: Subject> Case<S> {
 pub fn cases<S: Subject>() -> Vec<Case<S>> {
     [
         add::cases(),
+        pop::cases(),
+        wait::cases(),
+        lease::cases(),
         settle::cases(),
         change::cases(),
         retry::cases(),

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::dice::Dice;
 use crate::error::{Code, Result};
-use crate::job::{Job, NewJob};
+use crate::job::{Job, NewJob, Ttr};
 use crate::machine::Stage;
 use crate::queue::{
     Action, Added, Ask, Bulk, Change, Changed, Delivery, Filter, JobInfo, Key, Mode, Query, Queue,
-    Settle, Sweep, Terms, TopicChange, TopicInfo, Topics, Verdict,
+    Settle, Source, Sweep, Terms, TopicChange, TopicInfo, Topics, Verdict,
 };
 use crate::store::Options;
 use crate::testkit::SimClock;
@@ -49,6 +49,17 @@ pub const RELEASE: Verdict = Verdict::Release { delay: Duration::ZERO, priority:
 
 /// A touch by the lease's own length.
 pub const TOUCH: Verdict = Verdict::Touch { ttr: None };
+
+/// A time to run that a case writes down.
+pub fn ttr(length: Duration) -> Ttr {
+    Ttr::new(length).expect("a case writes times to run rightly")
+}
+
+/// One job of any of these topics, now or never.
+pub fn over(names: &[&str]) -> Ask {
+    let topics = names.iter().map(|name| topic(name)).collect();
+    Ask { from: Source::These(topics), ..Ask::one(Topic::default()) }
+}
 
 /// The ids of jobs, in order.
 pub fn ids(jobs: &[JobInfo]) -> Vec<&str> {
@@ -280,6 +291,38 @@ impl<S: Subject> Trial<S> {
         }
         assert_eq!(self.stage(name, id).await, Some(stage));
         delivery
+    }
+
+    /// Pops as written.
+    pub async fn pop_by(&self, ask: Ask) -> Vec<Delivery> {
+        self.queue.pop(ask).await.expect("a right ask")
+    }
+
+    /// Leases this very job, or says why not.
+    pub async fn reserve(&self, topic: &str, id: &str) -> Result<Delivery> {
+        self.queue.reserve(&key(topic, id), Terms::default()).await
+    }
+
+    /// Puts one job into each state, its id the state's name, and answers the reserved one.
+    pub async fn one_in_each_stage(&self, name: &str) -> Delivery {
+        let job = |stage: Stage| Job::new(name, "old").id(stage.as_str());
+        self.add(job(Stage::Delayed).delay(HOUR)).await;
+        self.add(job(Stage::Held).held()).await;
+        self.add(job(Stage::Retry)).await;
+        let verdict = Verdict::Fail { error: "no".into(), retry_in: Some(HOUR) };
+        self.settle(&self.popped(name).await, verdict).await.expect("the lease holds");
+        self.add(job(Stage::Dead)).await;
+        let verdict = Verdict::Bury { error: None, priority: None };
+        self.settle(&self.popped(name).await, verdict).await.expect("the lease holds");
+        self.add(job(Stage::Finished).retain(HOUR)).await;
+        self.finish(&self.popped(name).await).await;
+        self.add(job(Stage::Reserved)).await;
+        let reserved = self.popped(name).await;
+        self.add(job(Stage::Ready)).await;
+        for stage in Stage::ALL {
+            assert_eq!(self.stage(name, stage.as_str()).await, Some(stage));
+        }
+        reserved
     }
 }
 
