@@ -93,7 +93,7 @@ impl Walk<'_> {
         life.state = State::Reserved(hold);
         life.attempt += 1;
         life.tally.reserves += 1;
-        life.handed_out = true;
+        life.hand_outs += 1;
         keep(life, None)
     }
 
@@ -101,7 +101,8 @@ impl Walk<'_> {
         self.holder(Some(lease))?;
         let mut life = self.attempt_given_back();
         life.tally.reserves -= 1;
-        life.handed_out &= life.tally.reserves > 0;
+        // Nobody saw it, so nobody may finish it by its id alone.
+        life.hand_outs -= 1;
         life.state = READY;
         Ok(keep(life, None))
     }
@@ -145,7 +146,7 @@ impl Walk<'_> {
             (State::Finished { lease: by, .. }, _) if by == lease => Ok(SAME),
             (_, Some(_)) => Err(Refusal::LeaseLost),
             // The older protocols finish by id alone, often after the lease ran out.
-            (State::Waiting { .. } | State::Ready, None) if self.life.handed_out => {
+            (State::Waiting { .. } | State::Ready, None) if self.life.hand_outs > 0 => {
                 Ok(self.done(None))
             }
             _ => self.wrong_state(),
@@ -185,7 +186,7 @@ impl Walk<'_> {
             slot: next.slot,
             attempt: 0,
             occurrence: ended,
-            handed_out: false,
+            hand_outs: 0,
             ..life
         })
     }

@@ -26,8 +26,8 @@ pub struct Life {
     pub slot: Time,
     /// Occurrences that ended before this one.
     pub occurrence: u32,
-    /// Whether this occurrence was ever handed out.
-    pub handed_out: bool,
+    /// Hand-outs of this occurrence, those included whose attempt was given back.
+    pub hand_outs: u32,
     /// What happened how often.
     pub tally: Tally,
 }
@@ -130,7 +130,7 @@ impl Life {
             base: due,
             slot: due,
             occurrence: 0,
-            handed_out: false,
+            hand_outs: 0,
             tally: Tally::default(),
         }
     }

@@ -88,7 +88,7 @@ fn life(column: &str) -> Life {
     let in_a_minute = time(NOW_MS + 60_000);
     let mut life = Life::new(in_a_minute, 1024, false);
     let tally = Tally { reserves: 1, ..Tally::default() };
-    let handed_out = Life { attempt: 1, handed_out: true, tally, ..life.clone() };
+    let handed_out = Life { attempt: 1, hand_outs: 1, tally, ..life.clone() };
     match column {
         "delayed" => {}
         "fresh" => life = Life { state: State::Ready, due: time(NOW_MS), ..life },
@@ -344,7 +344,7 @@ fn repeating() -> (Life, Retry) {
     let life = Life {
         state: State::Reserved(hold()),
         attempt: 3,
-        handed_out: true,
+        hand_outs: 1,
         ..Life::new(due, 1024, false)
     };
     (life, Retry::none())
@@ -359,7 +359,7 @@ fn an_occurrence_that_ends_leads_to_the_next_with_attempts_of_its_own() {
         let next = after(&life, event.clone(), &rules, later(MINUTE));
         assert_eq!(next.stage(), Stage::Delayed, "{event:?}");
         assert_eq!((next.due, next.slot), (time(NOW_MS + 3_600_000), time(NOW_MS + 3_600_000)));
-        assert_eq!((next.attempt, next.occurrence, next.handed_out), (0, 1, false));
+        assert_eq!((next.attempt, next.occurrence, next.hand_outs), (0, 1, 0));
     }
 }
 

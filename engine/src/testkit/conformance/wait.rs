@@ -12,6 +12,7 @@ use crate::queue::{
     Action, Ask, Bulk, Filter, Lane, LetGo, Queue, Source, Terms, TopicChange, Verdict,
 };
 use crate::retry::Retry;
+use crate::schedule::Repeat;
 use crate::time::{DAY, HOUR, MINUTE, SECOND};
 use crate::topic::Settings;
 
@@ -451,6 +452,18 @@ suite! {
         let refused = t.settle_id("orders", "1", Verdict::Finish).await.unwrap_err();
         assert_eq!(refused.code(), Code::WrongState);
         assert_eq!(t.popped("orders").await.job.attempt, 1);
+    }
+
+    async fn an_occurrence_given_to_one_who_hung_up_was_never_handed_out(t) {
+        t.add(Job::new("orders", "x").id("1").repeat(Repeat::every(HOUR).unwrap())).await;
+        t.pass(HOUR).await;
+        let first = t.popped("orders").await;
+        t.finish(&first).await;
+        let pop = t.begin_one("orders", DAY);
+        t.pass(HOUR).await;
+        given_then_dropped(&t, pop, "1").await;
+        let refused = t.settle_id("orders", "1", Verdict::Finish).await.unwrap_err();
+        assert_eq!(refused.code(), Code::WrongState);
     }
 
     async fn a_job_taken_back_from_one_who_hung_up_never_times_out(t) {
