@@ -407,9 +407,13 @@ suite! {
     }
 
     async fn run_takes_a_held_job_as_it_is(t) {
-        t.add(Job::new("orders", "x").id("1").delay(HOUR).held()).await;
-        t.change("orders", "1", Action::Run).await.unwrap();
-        assert_eq!(t.popped("orders").await.job.due, t.now());
+        t.add(Job::new("orders", "x").id("early").delay(HOUR).held()).await;
+        t.add(Job::new("orders", "x").id("late").held()).await;
+        t.pass(MINUTE).await;
+        for id in ["early", "late"] {
+            t.change("orders", id, Action::Run).await.unwrap();
+            assert_eq!(t.popped("orders").await.job.due, t.now(), "{id}");
+        }
     }
 
     async fn a_held_job_is_not_handed_out_until_it_is_let_go(t) {
@@ -553,6 +557,20 @@ suite! {
         let filter = Filter { due_after: at, id_prefix: prefix, ..none() };
         t.sweep("orders", filter, Bulk::Delete).await;
         assert_eq!(ids(&t.browse(Query::all(topic("orders"))).await), ["a1", "b1", "b2"]);
+    }
+
+    async fn a_span_of_due_times_has_the_same_edges_in_every_order(t) {
+        // Ready jobs stand by priority, so a span is no stretch of their order.
+        for (id, priority, delay) in [("1", 3, 1), ("2", 1, 2), ("3", 2, 3)] {
+            let job = Job::new("orders", "x").id(id).priority(priority);
+            t.add(job.delay(delay * SECOND)).await;
+        }
+        let (due_after, due_before) = (Some(t.after(2 * SECOND)), Some(t.after(3 * SECOND)));
+        t.pass(MINUTE).await;
+        let stage = Some(Stage::Ready);
+        let filter = Filter { stage, due_after, due_before, ..Filter::default() };
+        assert_eq!(t.sweep("orders", filter, Bulk::Delete).await, 1);
+        assert_eq!(ids(&t.browse(Query::all(topic("orders"))).await), ["1", "3"]);
     }
 
     async fn a_sweep_by_error_takes_exactly_that_error(t) {

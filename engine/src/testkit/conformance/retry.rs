@@ -35,7 +35,7 @@ async fn pop_and_fail<S: Subject>(t: &Trial<S>) -> JobInfo {
 /// Fails the job over and over, and answers how long it waited each time, until it is dead.
 async fn waits<S: Subject>(t: &Trial<S>) -> Vec<Duration> {
     let mut waits = Vec::new();
-    loop {
+    while waits.len() < 50 {
         let job = pop_and_fail(t).await;
         if job.stage == Stage::Dead {
             return waits;
@@ -47,6 +47,7 @@ async fn waits<S: Subject>(t: &Trial<S>) -> Vec<Duration> {
         t.pass(MS).await;
         waits.push(wait);
     }
+    panic!("it never dies: {waits:?}")
 }
 
 /// A job of `orders`, popped on a connection.
@@ -115,6 +116,14 @@ suite! {
         let due = t.now();
         t.pass(SECOND).await;
         assert_eq!(pop_and_fail(&t).await.due.ms_since(due), 3_600_000);
+    }
+
+    async fn run_of_a_job_in_retry_does_not_move_where_its_ladder_counts_from(t) {
+        let due = add(&t, ladder(&[HOUR, 2 * HOUR]).from_due()).await.due;
+        pop_and_fail(&t).await;
+        t.pass(MINUTE).await;
+        t.change("orders", "1", Action::Run).await.unwrap();
+        assert_eq!(pop_and_fail(&t).await.due.ms_since(due), 2 * 3_600_000);
     }
 
     async fn attempts_beyond_the_ladder_repeat_its_last_step(t) {

@@ -289,7 +289,8 @@ suite! {
         let job = t.settle(&delivery, RELEASE).await.unwrap().job.unwrap();
         assert_eq!((job.stage, job.attempt, job.due), (Stage::Ready, 0, added.due));
         assert_eq!((job.tally.releases, job.last_error), (1, None));
-        assert_eq!(t.get("orders", "1").await.history.last().unwrap().what, What::Released);
+        let entry = t.get("orders", "1").await.history.pop().unwrap();
+        assert_eq!((entry.what, entry.attempt), (What::Released, 1));
         assert_eq!(t.popped("orders").await.job.attempt, 1);
     }
 
