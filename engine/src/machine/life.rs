@@ -118,7 +118,7 @@ pub enum Stage {
 }
 
 impl Life {
-    /// A new job's life, due at `due`. It is ready as soon as [`Event::Due`] finds it so.
+    /// A new job's life, due at `due`. It is ready as soon as [`super::Event::Due`] finds it so.
     pub fn new(due: Time, priority: u32, held: bool) -> Life {
         Life {
             state: State::Waiting { retry: false, held },

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-#[cfg(doc)]
-use super::PAGE_MAX;
 use super::{KV_KEY_BYTES_MAX, KV_VALUE_BYTES_MAX, check_limit};
 use crate::error::{Code, Error, Result};
 
@@ -69,7 +67,7 @@ pub enum KvQuery {
         prefix: Arc<str>,
         /// The last key of the page before.
         after: Option<Arc<str>>,
-        /// At most so many, 1 to [`PAGE_MAX`].
+        /// At most so many, 1 to [`super::PAGE_MAX`].
         limit: usize,
     },
 }

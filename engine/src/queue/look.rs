@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(doc)]
-use super::PAGE_MAX;
 use super::{FORECAST_PARTS_MAX, JobInfo, check_limit};
 use crate::error::{Error, Result};
 use crate::job::Id;
@@ -50,7 +48,7 @@ pub struct Query {
     pub filter: Filter,
     /// Whether bodies come along.
     pub bodies: Bodies,
-    /// At most so many, 1 to [`PAGE_MAX`].
+    /// At most so many, 1 to [`super::PAGE_MAX`].
     pub limit: usize,
     /// Where the page before left off.
     pub cursor: Option<Cursor>,
@@ -148,7 +146,7 @@ pub enum Topics {
         prefix: Arc<str>,
         /// The last name of the page before.
         after: Option<Topic>,
-        /// At most so many, 1 to [`PAGE_MAX`].
+        /// At most so many, 1 to [`super::PAGE_MAX`].
         limit: usize,
     },
 }
