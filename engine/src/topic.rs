@@ -138,9 +138,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 impl Bucket {
     /// When the next token is there: at or before now if one is there already.
     pub fn next_at(self, rate: Rate) -> Tick {
-        // At least one token fits, however slow the rate.
-        let room = u128::from(rate.gap_ns().max(SECOND_NS));
-        let at_ns = (self.full_at_ns + u128::from(rate.gap_ns())).saturating_sub(room);
+        let at_ns = (self.full_at_ns + u128::from(rate.gap_ns())).saturating_sub(room_ns(rate));
         Tick::from_us(u64::try_from(at_ns.div_ceil(1000)).unwrap_or(u64::MAX))
     }
 
@@ -150,10 +148,21 @@ impl Bucket {
         self.full_at_ns = self.full_at_ns.max(now_ns) + u128::from(rate.gap_ns());
     }
 
+    /// Goes over to `rate`: at worst the bucket is empty, whatever was taken at another rate.
+    pub fn refit(&mut self, rate: Rate, now: Tick) {
+        let now_ns = u128::from(now.as_us()) * 1000;
+        self.full_at_ns = self.full_at_ns.min(now_ns + room_ns(rate));
+    }
+
     /// Gives back a token taken for nothing.
     pub fn give_back(&mut self, rate: Rate) {
         self.full_at_ns = self.full_at_ns.saturating_sub(u128::from(rate.gap_ns()));
     }
+}
+
+/// How long an empty bucket takes to fill. At least one token fits, however slow the rate.
+fn room_ns(rate: Rate) -> u128 {
+    u128::from(rate.gap_ns().max(SECOND_NS))
 }
 
 /// Whether a topic hands out jobs.
@@ -275,6 +284,16 @@ mod tests {
         assert_eq!(taken("100", 1000), 200 - 1);
         assert_eq!(taken("10/m", 1), 1);
         assert_eq!(taken("10/m", 60_000), 10);
+    }
+
+    #[test]
+    fn a_faster_rate_does_not_wait_for_what_a_slower_one_owes() {
+        let (slow, fast): (Rate, Rate) = ("1/d".parse().unwrap(), "2".parse().unwrap());
+        let mut bucket = Bucket::default();
+        let now = Tick::from_us(5_000_000);
+        bucket.take(slow, now);
+        bucket.refit(fast, now);
+        assert_eq!(bucket.next_at(fast), now.plus_ms(500));
     }
 
     #[test]

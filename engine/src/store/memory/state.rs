@@ -347,7 +347,7 @@ impl State {
         }
         let mut gone = 0;
         match change {
-            TopicChange::Set(settings) => self.set(topic, *settings),
+            TopicChange::Set(settings) => self.set(topic, *settings, now),
             TopicChange::Pause(length) => {
                 let pause = length.map_or(Pause::Indefinitely, |length| {
                     Pause::Until(now.tick.plus_ms(duration_ms(length)))
@@ -376,13 +376,17 @@ impl State {
         }
     }
 
-    fn set(&mut self, topic: &Topic, settings: Settings) {
+    fn set(&mut self, topic: &Topic, settings: Settings, now: Now) {
         // How long dead jobs are kept is part of where they stand.
         let numbers = self.topics.entry(topic.clone()).or_default().dead();
         for number in &numbers {
             self.stand(*number, Stands::No);
         }
-        self.orders(topic).settings = settings;
+        let orders = self.orders(topic);
+        if let Some(rate) = settings.rate {
+            orders.bucket.refit(rate, now.tick);
+        }
+        orders.settings = settings;
         for number in &numbers {
             self.stand(*number, Stands::Yes);
         }

@@ -3,13 +3,20 @@
 //! A store is proven by running [`cases`] over its [`Subject`].
 
 mod add;
+mod browse;
 mod change;
 mod clock;
+mod forecast;
+mod kv;
 mod lease;
+mod limit;
 mod pop;
 mod repeat;
 mod retry;
 mod settle;
+mod stats;
+mod story;
+mod topic;
 pub mod trial;
 mod wait;
 
@@ -57,6 +64,13 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         retry::cases(),
         repeat::cases(),
         clock::cases(),
+        browse::cases(),
+        forecast::cases(),
+        kv::cases(),
+        limit::cases(),
+        stats::cases(),
+        story::cases(),
+        topic::cases(),
     ]
     .into_iter()
     .flatten()

@@ -13,6 +13,7 @@ use crate::queue::{
     Action, Added, Ask, Bulk, Change, Changed, Delivery, Filter, JobInfo, Key, Mode, Query, Queue,
     Settle, Source, Sweep, Terms, TopicChange, TopicInfo, Topics, Verdict,
 };
+use crate::stats::Stats;
 use crate::store::Options;
 use crate::testkit::SimClock;
 use crate::time::{HOUR, Time, duration_ms};
@@ -323,6 +324,18 @@ impl<S: Subject> Trial<S> {
             assert_eq!(self.stage(name, stage.as_str()).await, Some(stage));
         }
         reserved
+    }
+
+    /// Adds jobs in one call, all of which must be taken.
+    pub async fn add_many(&self, jobs: impl IntoIterator<Item = Job>) -> Vec<JobInfo> {
+        let new = jobs.into_iter().map(|job| self.checked(job)).collect();
+        let answers = self.queue.add_all(new).await.expect("the batch is taken");
+        answers.into_iter().map(|added| added.expect("the job is taken").job).collect()
+    }
+
+    /// What the store has counted.
+    pub async fn stats(&self) -> Stats {
+        self.queue.stats().await.expect("stats are always there")
     }
 }
 

@@ -200,7 +200,12 @@ impl All {
         }
         let place = self.place(topic);
         match change {
-            TopicChange::Set(settings) => place.settings = *settings,
+            TopicChange::Set(settings) => {
+                place.settings = *settings;
+                if let Some(rate) = place.settings.rate {
+                    place.bucket.refit(rate, now.tick);
+                }
+            }
             TopicChange::Pause(None) => place.pause = Pause::Indefinitely,
             TopicChange::Pause(Some(length)) => {
                 place.pause = Pause::Until(now.tick.plus_ms(duration_ms(length)));
