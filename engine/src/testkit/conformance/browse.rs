@@ -151,12 +151,8 @@ suite! {
         for (id, secs) in [("1", 1), ("2", 2), ("3", 3)] {
             t.add(job(id).delay(secs * SECOND).retain(HOUR).priority(9 - secs)).await;
         }
-        let due = t.now().saturating_add_ms(2000);
-        let second = Filter {
-            due_after: Some(due),
-            due_before: Some(due.saturating_add_ms(1)),
-            ..Filter::default()
-        };
+        let at = |secs: u64| Some(t.now().saturating_add_ms(secs * 1000));
+        let second = Filter { due_after: at(2), due_before: at(3), ..Filter::default() };
         t.pass(3 * SECOND).await;
         let in_stage = |stage| fitting(&t, Filter { stage: Some(stage), ..second.clone() });
         assert_eq!(ids(&in_stage(Stage::Ready).await), ["2"]);
@@ -388,8 +384,11 @@ suite! {
     }
 
     async fn errors_of_jobs_that_are_not_dead_are_not_counted(t) {
-        t.add(job("1")).await;
-        t.fail(&t.popped("orders").await, "not dead yet").await;
+        t.add_many(["1", "finished later"].map(|id| job(id).retain(HOUR))).await;
+        for delivery in t.pop_up_to("orders", 2).await {
+            t.fail(&delivery, "not dead yet").await;
+        }
+        t.settle_id("orders", "finished later", Verdict::Finish).await.unwrap();
         t.add(Job::new("other", "x").id("2")).await;
         bury(&t, &t.popped("other").await, "elsewhere").await;
         assert_eq!(t.queue.dead_by_error(&topic("orders")).await.unwrap(), []);

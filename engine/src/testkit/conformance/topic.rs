@@ -71,7 +71,8 @@ suite! {
 
     async fn waiting_calls_are_counted_until_they_are_answered(t) {
         let first = t.begin_one("orders", MINUTE);
-        let second = t.begin_one("orders", SECOND);
+        let push = Ask { lane: Lane::Push, wait: SECOND, ..Ask::one(topic("orders")) };
+        let second = t.begin(push);
         assert_eq!(t.topic("orders").await.unwrap().waiting, 2);
         t.pass(SECOND).await;
         assert_eq!(second.await, []);
@@ -421,8 +422,9 @@ suite! {
                 break;
             }
             seen.extend(next);
+            assert!(all.starts_with(&seen), "{seen:?}");
         }
-        assert_eq!(seen, all);
+        assert_eq!(seen.len(), all.len());
         assert_eq!(names(&t, "").await, all);
     }
 }

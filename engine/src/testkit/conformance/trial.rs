@@ -254,7 +254,10 @@ impl<S: Subject> Trial<S> {
             assert!(page.jobs.len() <= query.limit, "a page has at most `limit` jobs");
             all.extend(page.jobs);
             match page.cursor {
-                Some(cursor) => query.cursor = Some(cursor),
+                Some(cursor) => {
+                    assert_ne!(Some(&cursor), query.cursor.as_ref(), "each page goes on");
+                    query.cursor = Some(cursor);
+                }
                 None => return all,
             }
         }
