@@ -9,7 +9,9 @@ use crate::error::{Code, Error, Result};
 use crate::history::{Entry, Notes, Report, What};
 use crate::job::{Body, Caller, DELAY_MAX, Id, NewJob, Patch, Spec, Target, Ttr, When};
 use crate::machine::{Event, Hold, Life, Note, Reach, Refusal, Rules, State, Step, step};
-use crate::queue::{Action, Bulk, Change, Delivery, JobInfo, Key, Lane, Settle, Terms, Verdict};
+use crate::queue::{
+    Action, Bulk, Change, Delivery, JobInfo, Key, Lane, Settle, Standing, Terms, Verdict,
+};
 use crate::time::{Now, Time, duration_ms, format_duration};
 use crate::topic::{Defaults, Settings};
 
@@ -141,12 +143,29 @@ impl Record {
         self.spec.retain.or(force.settings.retain).or(force.defaults.retain)
     }
 
-    /// The job as callers see it, without body and history.
-    pub fn info(&self, now: Now) -> JobInfo {
-        let reserved_until = match &self.life.state {
+    /// Where the job stands.
+    pub fn standing(&self, now: Now) -> Standing {
+        Standing {
+            number: self.number,
+            stage: self.life.stage(),
+            due: self.life.due,
+            priority: self.life.priority,
+            attempt: self.life.attempt,
+            occurrence: self.life.occurrence,
+            version: self.life.version,
+            reserved_until: self.reserved_until(now),
+        }
+    }
+
+    fn reserved_until(&self, now: Now) -> Option<Time> {
+        match &self.life.state {
             State::Reserved(hold) => Some(now.time_at(hold.until)),
             _ => None,
-        };
+        }
+    }
+
+    /// The job as callers see it, without body and history.
+    pub fn info(&self, now: Now) -> JobInfo {
         JobInfo {
             number: self.number,
             spec: self.spec.clone(),
@@ -159,7 +178,7 @@ impl Record {
             occurrence: self.life.occurrence,
             version: self.life.version,
             created: self.created,
-            reserved_until,
+            reserved_until: self.reserved_until(now),
             last_error: self.notes.last_error().cloned(),
             tally: self.life.tally,
             history: Vec::new(),

@@ -94,6 +94,27 @@ impl JobInfo {
 pub struct Changed {
     /// Whether anything did change.
     pub changed: bool,
-    /// The job as it is now, without body and history; none if it is gone.
-    pub job: Option<JobInfo>,
+    /// Where the job stands now; none if it is gone.
+    pub job: Option<Standing>,
+}
+
+/// Where a job stands: what a store knows of it without looking up what its caller said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its number.
+    pub number: u64,
+    /// Where it is.
+    pub stage: Stage,
+    /// When it may run, or might have.
+    pub due: Time,
+    /// Smaller is sooner among ready jobs of a topic.
+    pub priority: u32,
+    /// Hand-outs of this occurrence that count.
+    pub attempt: u32,
+    /// Occurrences that ended before this one.
+    pub occurrence: u32,
+    /// How often it has changed.
+    pub version: u64,
+    /// Until when it is reserved, if it is.
+    pub reserved_until: Option<Time>,
 }

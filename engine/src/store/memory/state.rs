@@ -150,7 +150,7 @@ impl State {
 
     fn make_and_show(&mut self, number: u64, made: &Move, now: Now) -> Result<Changed> {
         let changed = self.make(number, made, now)?;
-        let job = self.jobs.get(&number).map(|kept| kept.record.info(now));
+        let job = self.jobs.get(&number).map(|kept| kept.record.standing(now));
         Ok(Changed { changed, job })
     }
 

@@ -248,12 +248,12 @@ suite! {
             assert!(t.pop("orders").await.is_none());
             let id = delivery.id().as_str();
             match way {
-                0 => drop(t.finish(&delivery).await),
-                1 => drop(t.fail(&delivery, "no").await),
-                2 => drop(t.change("orders", id, Action::Delete(Reach::Any)).await.unwrap()),
+                0 => assert!(t.finish(&delivery).await.changed),
+                1 => assert!(t.fail(&delivery, "no").await.changed),
+                2 => assert!(t.change("orders", id, Action::Delete(Reach::Any)).await.unwrap().changed),
                 3 => t.pass(MINUTE).await,
                 4 => drop(t.queue.let_go(Owner(7), LetGo::Lost).await.unwrap()),
-                5 => drop(t.settle(&delivery, RELEASE).await.unwrap()),
+                5 => assert!(t.settle(&delivery, RELEASE).await.unwrap().changed),
                 _ => drop(t.add(job(id).on_conflict(OnConflict::Replace)).await),
             }
         }

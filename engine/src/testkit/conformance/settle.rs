@@ -282,14 +282,29 @@ suite! {
         assert_eq!(t.stage("orders", "3").await, Some(Stage::Dead));
     }
 
+    async fn the_answer_says_where_the_job_stands(t) {
+        t.add(Job::new("orders", "x").id("1").priority(3)).await;
+        let delivery = t.popped("orders").await;
+        for verdict in [TOUCH, failed("no")] {
+            t.pass(SECOND).await;
+            let told = t.settle(&delivery, verdict).await.unwrap().job.unwrap();
+            let job = t.get("orders", "1").await;
+            assert_eq!((told.number, told.stage, told.due), (job.number, job.stage, job.due));
+            assert_eq!((told.attempt, told.occurrence), (job.attempt, job.occurrence));
+            assert_eq!((told.version, told.priority), (job.version, job.priority));
+            assert_eq!(told.reserved_until, job.reserved_until);
+        }
+    }
+
     async fn a_release_gives_the_attempt_back_and_keeps_the_due_time(t) {
         let added = t.add(Job::new("orders", "x").id("1")).await;
         let delivery = t.popped("orders").await;
         t.pass(SECOND).await;
         let job = t.settle(&delivery, RELEASE).await.unwrap().job.unwrap();
         assert_eq!((job.stage, job.attempt, job.due), (Stage::Ready, 0, added.due));
+        let mut job = t.get("orders", "1").await;
         assert_eq!((job.tally.releases, job.last_error), (1, None));
-        let entry = t.get("orders", "1").await.history.pop().unwrap();
+        let entry = job.history.pop().unwrap();
         assert_eq!((entry.what, entry.attempt), (What::Released, 1));
         assert_eq!(t.popped("orders").await.job.attempt, 1);
     }
@@ -366,16 +381,18 @@ suite! {
         let bury = Verdict::Bury { error: Some("no such order".into()), priority: Some(7) };
         let job = t.settle(&delivery, bury).await.unwrap().job.unwrap();
         assert_eq!((job.stage, job.priority, job.attempt), (Stage::Dead, 7, 1));
+        let job = t.get("orders", "1").await;
         assert_eq!(job.last_error.as_deref(), Some("no such order"));
         assert_eq!((job.tally.buries, job.tally.deaths), (1, 1));
-        assert_eq!(t.get("orders", "1").await.history.last().unwrap().what, What::Died);
+        assert_eq!(job.history.last().unwrap().what, What::Died);
         assert!(t.pop("orders").await.is_none());
     }
 
     async fn a_job_buried_without_a_word_has_an_error_all_the_same(t) {
         t.add(Job::new("orders", "x").id("1").priority(7)).await;
         let delivery = t.popped("orders").await;
-        let job = t.settle(&delivery, BURY).await.unwrap().job.unwrap();
+        t.settle(&delivery, BURY).await.unwrap();
+        let job = t.get("orders", "1").await;
         assert_eq!((job.last_error.as_deref(), job.priority), (Some(BURIED), 7));
     }
 
@@ -396,8 +413,9 @@ suite! {
         let long = "é".repeat(2000);
         let report = Some(Report { status: None, excerpt: Some(long.as_str().into()) });
         let settle = Settle::delivery(&delivery, failed(&long));
-        let job = t.settle_by(Settle { report, ..settle }).await.unwrap().job.unwrap();
-        let entry = t.get("orders", "1").await.history.pop().unwrap();
+        t.settle_by(Settle { report, ..settle }).await.unwrap();
+        let mut job = t.get("orders", "1").await;
+        let entry = job.history.pop().unwrap();
         let excerpt = entry.report.unwrap().excerpt.unwrap();
         let error = job.last_error.unwrap();
         for (kept, bytes_max) in [(error, ERROR_BYTES_MAX), (excerpt, EXCERPT_BYTES_MAX)] {

@@ -197,8 +197,8 @@ suite! {
             let delivery = t.popped("report").await;
             nights.push(delivery.job.due.as_ms() % 86_400_000 / 3_600_000);
             match night {
-                2 => drop(t.fail(&delivery, "disk full").await),
-                _ => drop(t.finish(&delivery).await),
+                2 => assert!(t.fail(&delivery, "disk full").await.changed),
+                _ => assert!(t.finish(&delivery).await.changed),
             }
             assert!(t.pop("report").await.is_none());
         }
@@ -250,10 +250,10 @@ suite! {
                 let id = delivery.id().as_str();
                 assert!(left.contains(id), "{id} was over");
                 match (n + round) % 7 {
-                    0 => drop(t.finish(delivery).await),
-                    1 => drop(t.change("work", id, Action::Delete(Reach::Any)).await.unwrap()),
-                    2 | 3 => drop(t.fail(delivery, "no").await),
-                    4 => drop(t.settle(delivery, RELEASE).await.unwrap()),
+                    0 => assert!(t.finish(delivery).await.changed),
+                    1 => assert!(t.change("work", id, Action::Delete(Reach::Any)).await.unwrap().changed),
+                    2 | 3 => assert!(t.fail(delivery, "no").await.changed),
+                    4 => assert!(t.settle(delivery, RELEASE).await.unwrap().changed),
                     // Nobody says anything: the lease runs out.
                     _ => continue,
                 }

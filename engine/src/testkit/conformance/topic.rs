@@ -457,9 +457,14 @@ async fn one_in_each_state<S: Subject>(t: &Trial<S>) {
         t.add(job(&n.to_string())).await;
         let way = t.queue.reserve(&key("orders", &n.to_string()), Terms::default()).await.unwrap();
         match n {
-            0 => drop(t.finish(&way).await),
-            1 => drop(t.fail(&way, "no").await),
-            2 => drop(t.settle(&way, Verdict::Bury { error: None, priority: None }).await.unwrap()),
+            0 => assert!(t.finish(&way).await.changed),
+            1 => assert!(t.fail(&way, "no").await.changed),
+            2 => assert!(
+                t.settle(&way, Verdict::Bury { error: None, priority: None })
+                    .await
+                    .unwrap()
+                    .changed
+            ),
             _ => {}
         }
     }

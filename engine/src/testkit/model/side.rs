@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::job::{Id, NewJob};
 use crate::queue::{
     Added, Ask, Change, Changed, Cursor, Delivery, Expect, How, JobInfo, Key, KvEntry, KvQuery,
-    KvWrite, Query, Queue, Settle, TopicInfo,
+    KvWrite, Query, Queue, Settle, Standing, TopicInfo,
 };
 use crate::testkit::SimClock;
 use crate::topic::Topic;
@@ -355,7 +355,11 @@ impl Names {
     }
 
     fn job(&self, job: JobInfo) -> JobInfo {
-        JobInfo { number: self.order.get(&job.number).copied().unwrap_or(u64::MAX), ..job }
+        JobInfo { number: self.number(job.number), ..job }
+    }
+
+    fn number(&self, number: u64) -> u64 {
+        self.order.get(&number).copied().unwrap_or(u64::MAX)
     }
 
     fn jobs(&self, jobs: Vec<JobInfo>) -> Vec<JobInfo> {
@@ -363,7 +367,10 @@ impl Names {
     }
 
     fn changed(&self, all: Vec<Result<Changed>>) -> Vec<Result<Changed>> {
-        let named = |one: Changed| Changed { job: one.job.map(|job| self.job(job)), ..one };
+        let named = |one: Changed| Changed {
+            job: one.job.map(|job| Standing { number: self.number(job.number), ..job }),
+            ..one
+        };
         all.into_iter().map(|one| one.map(named)).collect()
     }
 

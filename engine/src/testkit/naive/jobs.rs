@@ -143,7 +143,7 @@ impl All {
     fn change_to(&mut self, number: u64, made: &Move, now: Now) -> Result<Changed> {
         let changed = self.make(number, made, now)?;
         let left = self.jobs.iter().find(|job| job.record.number == number);
-        Ok(Changed { changed, job: left.map(|job| job.record.info(now)) })
+        Ok(Changed { changed, job: left.map(|job| job.record.standing(now)) })
     }
 
     pub(super) fn sweep(&mut self, sweep: &Sweep, now: Now) -> u64 {
