@@ -269,7 +269,7 @@ impl Rng {
     }
 
     fn rate(&mut self) -> Rate {
-        self.pick(&["1", "2/s", "3/m", "1/10s", "1000"]).parse().expect("a rate")
+        self.pick(&["1", "2/s", "3/m", "1/10s", "1/d", "1000"]).parse().expect("a rate")
     }
 
     fn concurrency(&mut self) -> NonZeroU32 {
