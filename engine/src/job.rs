@@ -55,6 +55,8 @@ impl Ttr {
     }
 }
 
+const _: () = assert!(Ttr::MAX.as_millis() < u32::MAX as u128);
+
 /// When a job is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {

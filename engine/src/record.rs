@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::dice::{Dice, Lease};
 use crate::error::{Code, Error, Result};
 use crate::history::{Entry, Notes, Report, What};
-use crate::job::{Body, Caller, DELAY_MAX, Id, NewJob, Patch, Spec, Target, Ttr, When};
+use crate::job::{Body, Caller, DELAY_MAX, NewJob, Patch, Spec, Target, When};
 use crate::machine::{Event, Hold, Life, Note, Reach, Refusal, Rules, State, Step, step};
 use crate::queue::{
     Action, Bulk, Change, Delivery, JobInfo, Key, Lane, Settle, Standing, Terms, Verdict,
 };
 use crate::time::{Now, Time, duration_ms, format_duration};
-use crate::topic::{Defaults, Settings};
+use crate::topic::{Defaults, Settings, Topic};
 
 /// A job as a store keeps it.
 #[derive(Clone, Debug)]
@@ -299,9 +299,14 @@ pub fn not_found(key: &Key) -> Error {
     Error::new(Code::NotFound, message)
 }
 
-/// The answer when an id is taken.
-pub fn already_exists(taken: &Spec, id: &Id) -> Error {
-    let message = format!("topic `{}` has a job `{id}` already", taken.topic);
+/// The answer when there is no such topic.
+pub fn no_topic(topic: &Topic) -> Error {
+    Error::new(Code::NotFound, format!("there is no topic `{topic}`"))
+}
+
+/// The answer when the id of a new job is taken by this one.
+pub fn already_exists(taken: &Spec) -> Error {
+    let message = format!("topic `{}` has a job `{}` already", taken.topic, taken.id);
     Error::new(Code::AlreadyExists, message).field("id")
 }
 
@@ -312,7 +317,7 @@ fn first_due(new: &NewJob, now: Now) -> Result<Time> {
         Some(repeat) => repeat.first(asked, now).ok_or_else(|| {
             Error::invalid(
                 "repeat",
-                "the repeat ends before its first due time: it would never run",
+                "the repeat is over before its first due time; give a later until or an earlier first time",
             )
         }),
     }
@@ -330,5 +335,3 @@ fn due_of(when: When, now: Now) -> Result<Time> {
         }
     }
 }
-
-const _: () = assert!(Ttr::MAX.as_millis() < u32::MAX as u128);

@@ -81,7 +81,7 @@ impl Retry {
     pub fn ladder(steps: &[Duration]) -> Result<Retry> {
         if steps.is_empty() || steps.len() > STEPS_MAX {
             return Err(wrong(format!(
-                "a retry ladder has {} steps; give 1 to {STEPS_MAX}",
+                "the retry ladder has {} steps; give 1 to {STEPS_MAX}",
                 steps.len()
             )));
         }
@@ -103,7 +103,7 @@ impl Retry {
         check_wait("the backoff max", max)?;
         if base > max {
             return Err(wrong(format!(
-                "the backoff base of {} is over its max of {}",
+                "the backoff base is {}, over its max of {}",
                 format_duration(base),
                 format_duration(max)
             )));

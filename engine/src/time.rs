@@ -67,7 +67,7 @@ impl FromStr for Time {
                 "at",
                 format!(
                     "`{}` is not a time; write RFC 3339 such as 2026-12-01T09:00:00+08:00, \
-                     or Unix time in 10 (seconds), 13 (milliseconds) or 16 digits (microseconds)",
+                     from 1970 to 9999, or Unix time in 10 (seconds), 13 (milliseconds) or 16 digits (microseconds)",
                     excerpt(text)
                 ),
             )
@@ -84,9 +84,11 @@ impl FromStr for Time {
             return Time::from_ms(ms).ok_or_else(wrong);
         }
         let stamp: jiff::Timestamp = text.parse().map_err(|cause| wrong().because(cause))?;
-        let us = u64::try_from(stamp.as_nanosecond().div_euclid(1000))
-            .map_err(|_| Error::invalid("at", format!("`{text}` is before 1970")))?;
-        Time::from_ms(us.div_ceil(1000)).ok_or_else(wrong)
+        let us = u64::try_from(stamp.as_nanosecond().div_euclid(1000)).ok();
+        us.and_then(|us| Time::from_ms(us.div_ceil(1000))).ok_or_else(|| {
+            let (text, min, max) = (excerpt(text), Time::MIN, Time::MAX);
+            Error::invalid("at", format!("`{text}` is out of range; give {min} to {max}"))
+        })
     }
 }
 

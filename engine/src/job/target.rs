@@ -35,7 +35,10 @@ impl FromStr for Target {
             ));
         }
         if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return wrong(format!("target `{}` has blanks or control characters", excerpt(text)));
+            return wrong(format!(
+                "target `{}` has blanks or control characters; percent-encode them",
+                excerpt(text)
+            ));
         }
         let has_host = |rest: &str| !rest.is_empty() && !rest.starts_with(['/', '?', '#', ':']);
         let fits = match text.split_once(':') {
@@ -48,7 +51,7 @@ impl FromStr for Target {
         };
         if !fits {
             return wrong(format!(
-                "target `{}` is none we know; give http(s)://…, grpc://host:port, worker:, worker:APP or sink:NAME",
+                "target `{}` is not one we know; give http(s)://…, grpc://host:port, worker:, worker:APP or sink:NAME",
                 excerpt(text)
             ));
         }

@@ -178,7 +178,7 @@ impl From<Refusal> for Error {
             ),
             Refusal::LeaseLost => Error::new(
                 Code::LeaseLost,
-                "the lease is not, or no longer, yours: it ran out, or the job was settled or replaced",
+                "the lease does not hold: it ran out, or the job was settled, replaced or handed to another",
             ),
         }
     }

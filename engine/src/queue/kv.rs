@@ -42,6 +42,29 @@ impl KvWrite {
             _ => Ok(()),
         }
     }
+
+    /// Refuses a write that does not find what it expects, where the key is at version `there`.
+    pub fn check_there(&self, there: Option<u64>) -> Result<()> {
+        let key = &self.key;
+        let (code, message) = match (self.expect, there) {
+            (Expect::Absent, Some(version)) => {
+                (Code::AlreadyExists, format!("key `{key}` is there already, at version {version}"))
+            }
+            (Expect::Version(seen), Some(version)) if seen != version => (
+                Code::VersionMismatch,
+                format!("key `{key}` is at version {version}, not {seen}; read it again"),
+            ),
+            (Expect::Version(seen), None) => (
+                Code::VersionMismatch,
+                format!("there is no key `{key}`, so none at version {seen}; read it again"),
+            ),
+            (_, None) if self.value.is_none() => {
+                (Code::NotFound, format!("there is no key `{key}`"))
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(code, message).field("key"))
+    }
 }
 
 /// What a write to the key-value side expects.

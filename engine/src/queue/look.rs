@@ -121,7 +121,7 @@ impl Forecast {
         if self.from >= self.to {
             return Err(Error::invalid(
                 "to",
-                format!("to is {}, not after from {}", self.to, self.from),
+                format!("to is {}, not after from {}; give a later one", self.to, self.from),
             ));
         }
         Ok(())

@@ -57,7 +57,8 @@ impl Crews {
     ) -> Result<()> {
         // A pop from every topic cannot leave out the one whose crew has no slot left.
         if self.crews.keys().any(|taken| taken.is_none() != post.is_none()) {
-            let message = "a runner serves topics by name or all of them; take a second runner";
+            let message =
+                "a runner serves named topics or all of them; make a second runner for the other";
             return Err(Error::invalid("topic", message));
         }
         let crew = self.crews.entry(post).or_default();

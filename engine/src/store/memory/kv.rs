@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::{Code, Error, Result};
-use crate::queue::{Expect, KvEntry, KvQuery, KvWrite};
+use crate::error::Result;
+use crate::queue::{KvEntry, KvQuery, KvWrite};
 use crate::time::{Now, Tick, duration_ms};
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Entry {
 
 impl Kv {
     pub(super) fn write(&mut self, write: KvWrite, now: Now) -> Result<u64> {
-        self.check(&write)?;
+        write.check_there(self.entries.get(&write.key).map(|entry| entry.version))?;
         self.remove(&write.key);
         self.version += 1;
         let Some(value) = write.value else { return Ok(self.version) };
@@ -33,23 +33,6 @@ impl Kv {
         self.ends.extend(end.map(|end| (end, write.key.clone())));
         self.entries.insert(write.key, Entry { value, version: self.version, end });
         Ok(self.version)
-    }
-
-    fn check(&self, write: &KvWrite) -> Result<()> {
-        let KvWrite { key, value, expect, .. } = write;
-        let there = self.entries.get(key).map(|entry| entry.version);
-        let refuse = |code, message| Err(Error::new(code, message).field("key"));
-        match (expect, there, value) {
-            (Expect::Absent, Some(_), _) => {
-                refuse(Code::AlreadyExists, format!("key `{key}` is there already"))
-            }
-            (Expect::Version(seen), Some(version), _) if *seen == version => Ok(()),
-            (Expect::Version(seen), _, _) => {
-                refuse(Code::VersionMismatch, format!("key `{key}` is not at version {seen}"))
-            }
-            (_, None, None) => refuse(Code::NotFound, format!("there is no key `{key}`")),
-            _ => Ok(()),
-        }
     }
 
     pub(super) fn read(&self, query: &KvQuery) -> Vec<KvEntry> {

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::dice::Dice;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::job::{Id, NewJob, OnConflict};
 use crate::machine::{Event, Life, Next, Owner, Refusal, State as At, Step};
 use crate::queue::{
     Added, Change, Changed, How, Key, Lane, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
 };
-use crate::record::{InForce, Move, Record, already_exists, check_version, not_found};
+use crate::record::{InForce, Move, Record, already_exists, check_version, no_topic, not_found};
 use crate::stats::Stats;
 use crate::store::Options;
 use crate::time::{Now, StepWatch, Tick, Time, Wake, duration_ms};
@@ -86,7 +86,7 @@ impl State {
         let mut how = How::New;
         if let Some(taken) = self.conflicting(&record)? {
             match on_conflict {
-                OnConflict::Reject => return Err(already_exists(&record.spec, &record.spec.id)),
+                OnConflict::Reject => return Err(already_exists(&record.spec)),
                 OnConflict::Keep => {
                     return Ok(Added { how: How::Kept, job: self.job(taken).info(now) });
                 }
@@ -107,7 +107,7 @@ impl State {
             return Ok(Some(same.number));
         }
         match (self.unique_ids, same_id().next()) {
-            (UniqueIds::Global, Some(other)) => Err(already_exists(&other.spec, &other.spec.id)),
+            (UniqueIds::Global, Some(other)) => Err(already_exists(&other.spec)),
             _ => Ok(None),
         }
     }
@@ -343,7 +343,7 @@ impl State {
     ) -> Result<u64> {
         let creates = matches!(change, TopicChange::Set(_) | TopicChange::Pause(_));
         if !creates && !self.topics.contains_key(topic) {
-            return Err(Error::new(Code::NotFound, format!("there is no topic `{topic}`")));
+            return Err(no_topic(topic));
         }
         let mut gone = 0;
         match change {

@@ -1,13 +1,13 @@
 //! What happens to jobs and topics.
 
 use super::All;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::job::{NewJob, OnConflict};
 use crate::machine::{Event, Next, Owner, Refusal, State, Step};
 use crate::queue::{
     Added, Change, Changed, Filter, How, Key, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
 };
-use crate::record::{InForce, Move, Record, already_exists, check_version, not_found};
+use crate::record::{InForce, Move, Record, already_exists, check_version, no_topic, not_found};
 use crate::time::{Now, Tick, duration_ms};
 use crate::topic::{Bucket, Pause, Settings, Topic};
 
@@ -101,12 +101,12 @@ impl All {
                 taken.id == spec.id && taken.topic != spec.topic
             })
         {
-            return Err(already_exists(&other.record.spec, &spec.id));
+            return Err(already_exists(&other.record.spec));
         }
         let old = self.number(&Key::Named(spec.topic.clone(), spec.id.clone())).ok();
         match (old, on_conflict) {
             (None, _) => Ok(self.store(record, How::New, now)),
-            (Some(_), OnConflict::Reject) => Err(already_exists(spec, &spec.id)),
+            (Some(_), OnConflict::Reject) => Err(already_exists(spec)),
             (Some(old), OnConflict::Keep) => {
                 Ok(Added { how: How::Kept, job: self.job(old).record.info(now) })
             }
@@ -196,7 +196,7 @@ impl All {
     ) -> Result<u64> {
         let makes = matches!(change, TopicChange::Set(_) | TopicChange::Pause(_));
         if !makes && !self.topics.contains_key(topic) {
-            return Err(Error::new(Code::NotFound, format!("there is no topic `{topic}`")));
+            return Err(no_topic(topic));
         }
         let place = self.place(topic);
         match change {
