@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use siphasher::sip::SipHasher24;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, excerpt};
 
 /// Proof that a job was handed to you. Random, so an old holder can never finish a re-added id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +98,7 @@ impl FromStr for Lease {
         let hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let token = hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
         token.map(Lease).ok_or_else(|| {
-            let text = crate::time::excerpt(text);
+            let text = excerpt(text);
             Error::invalid(
                 "lease",
                 format!("`{text}` is not a lease; give the one that came with the job"),

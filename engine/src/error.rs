@@ -139,3 +139,13 @@ impl PartialEq for Error {
         self.code == other.code && self.field == other.field
     }
 }
+
+/// The start of a caller's text, short enough to put into a message.
+pub(crate) fn excerpt(text: &str) -> &str {
+    clip(text, 60)
+}
+
+/// The longest start of `text` of at most `bytes_max` bytes.
+pub(crate) fn clip(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}

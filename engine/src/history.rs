@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::error::clip;
 use crate::job::Caller;
-use crate::time::{Time, clip};
+use crate::time::Time;
 
 /// The most entries a job keeps; the oldest go first.
 pub const ENTRIES_MAX: usize = 32;

@@ -1,7 +1,6 @@
 //! Names that callers give: text that has been checked, cheap to clone.
 
-use crate::error::{Error, Result};
-use crate::time::excerpt;
+use crate::error::{Error, Result, excerpt};
 
 /// Whether a name may begin or end with white space.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, excerpt};
 
 /// One second, for `30 * SECOND`.
 pub const SECOND: Duration = Duration::from_secs(1);
@@ -356,16 +356,6 @@ pub fn format_duration(duration: Duration) -> String {
 /// A duration in milliseconds, rounded up, never down.
 pub fn duration_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-/// The start of a caller's text, short enough to put into a message.
-pub(crate) fn excerpt(text: &str) -> &str {
-    clip(text, 60)
-}
-
-/// The longest start of `text` of at most `bytes_max` bytes.
-pub(crate) fn clip(text: &str, bytes_max: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes_max)]
 }
 
 #[cfg(test)]

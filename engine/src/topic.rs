@@ -4,11 +4,11 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, excerpt};
 use crate::job::{Confirm, Target, Ttr};
 use crate::name::name;
 use crate::retry::Retry;
-use crate::time::{Tick, excerpt, format_duration, parse_duration};
+use crate::time::{Tick, format_duration, parse_duration};
 
 name! {
     /// A topic's name: 1 to 200 bytes of UTF-8 without control characters or blanks at its ends.

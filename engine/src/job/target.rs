@@ -4,8 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::time::excerpt;
+use crate::error::{Error, Result, excerpt};
 
 /// Where a job is pushed when it is due, as a URL.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! The part of a job that moves, and the states it moves through.
 
 use crate::dice::Lease;
-use crate::error::Error;
+use crate::error::{Error, excerpt};
 use crate::job::Ttr;
 use crate::time::{Tick, Time};
 
@@ -187,7 +187,7 @@ impl std::str::FromStr for Stage {
     fn from_str(text: &str) -> crate::error::Result<Stage> {
         Stage::ALL.into_iter().find(|stage| stage.as_str() == text).ok_or_else(|| {
             let names = Stage::ALL.map(Stage::as_str).join(", ");
-            let text = crate::time::excerpt(text);
+            let text = excerpt(text);
             Error::invalid("state", format!("`{text}` is not a state; give one of {names}"))
         })
     }

@@ -10,8 +10,8 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
 use super::EXPRESSION_BYTES_MAX;
-use crate::error::{Error, Result};
-use crate::time::{SECOND, Time, excerpt};
+use crate::error::{Error, Result, excerpt};
+use crate::time::{SECOND, Time};
 
 /// A cron expression read in a time zone. Cheap to clone; equal if text and zone are.
 #[derive(Clone)]

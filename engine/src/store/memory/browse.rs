@@ -3,14 +3,14 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, excerpt};
 use crate::machine::Stage;
 use crate::queue::{
     Bodies, Cursor, ERRORS_MAX, Filter, Forecast, Page, PausedFor, Query, SCAN_MAX, TopicInfo,
     Topics,
 };
 use crate::record::Record;
-use crate::time::{Now, Time, excerpt};
+use crate::time::{Now, Time};
 use crate::topic::{Pause, Topic};
 
 use super::orders::{Orders, Place, number_at};
