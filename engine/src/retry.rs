@@ -27,7 +27,7 @@ pub enum Pace {
         /// The steps in milliseconds, at least one.
         steps_ms: Arc<[u64]>,
         /// What the steps are counted from.
-        from: From,
+        from: StepsFrom,
     },
 }
 
@@ -44,7 +44,7 @@ pub struct Backoff {
 
 /// What a ladder's steps are counted from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum From {
+pub enum StepsFrom {
     /// From the failure: each step is a wait.
     #[default]
     Failure,
@@ -91,7 +91,7 @@ impl Retry {
         let steps_ms: Arc<[u64]> = steps.iter().map(|step| duration_ms(*step)).collect();
         Ok(Retry {
             attempts: steps.len() as u32 + 1,
-            pace: Pace::Ladder { steps_ms, from: From::Failure },
+            pace: Pace::Ladder { steps_ms, from: StepsFrom::Failure },
         })
     }
 
@@ -128,7 +128,7 @@ impl Retry {
     /// Counts a ladder's steps from the first due time instead of from each failure.
     pub fn from_due(mut self) -> Retry {
         if let Pace::Ladder { from, .. } = &mut self.pace {
-            *from = From::Due;
+            *from = StepsFrom::Due;
         }
         self
     }
@@ -155,8 +155,8 @@ impl Retry {
         match &self.pace {
             Pace::Backoff(backoff) => after(backoff.wait_ms(failures, chance)),
             Pace::Ladder { steps_ms, from } => match (steps_ms.get(failures as usize - 1), from) {
-                (Some(step), From::Failure) => after(*step),
-                (Some(step), From::Due) => first_due.saturating_add_ms(*step),
+                (Some(step), StepsFrom::Failure) => after(*step),
+                (Some(step), StepsFrom::Due) => first_due.saturating_add_ms(*step),
                 // Past the end an offset would lie in the past and the job would spin: it
                 // becomes a wait.
                 (None, _) => after(*steps_ms.last().expect("a ladder has a step")),
