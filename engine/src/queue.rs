@@ -23,15 +23,80 @@ use crate::topic::{Defaults, Topic};
 
 /// A set of delayed jobs: the one seam between the engine and everything around it.
 ///
-/// What each method promises is spelled out as tests in `testkit/conformance`; whatever passes
-/// them is a store. Batches are decided in order, item by item, each atomic in itself; the outer
-/// `Err` means that nothing of the batch is known to be done.
+/// ```
+/// use linger::queue::{Ask, Queue, Settle, Verdict};
+/// use linger::store::memory::Memory;
+/// use linger::{Job, Result};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<()> {
+/// let store = Memory::default();
+/// let now = store.clock().now().time();
+/// store.add_all(vec![Job::new("mail", "hello").id("1").check(now)?]).await?;
+///
+/// let popped = store.pop(Ask::one("mail".parse()?)).await?;
+/// let done = Settle::delivery(&popped[0], Verdict::Finish);
+/// assert!(store.settle(vec![done]).await?[0].is_ok());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # For those who write a store
+///
+/// Whatever passes the cases of `testkit/conformance` and agrees with the model is a store. These
+/// are the rules behind them.
+///
+/// **What is decided already.** [`machine::step`](crate::machine::step) decides every move of a
+/// job, and [`record`](crate::record) turns the words of this module into its events, records and
+/// answers, errors included. A store keeps records, finds them in order, and carries out what was
+/// decided, each move as one atomic step.
+///
+/// **Each call is one step in time.** It reads the clock once. First comes what the clock has
+/// brought, in this order: leases that ran out ([`Event::Expire`]), jobs that are due
+/// ([`Event::Due`]), pauses that are over, dead and finished jobs that are no longer kept
+/// ([`Event::Lapse`]), keys past their ttl, those who wait, and last the waits that are over: a
+/// job that falls due as a wait ends is still given. Then comes the call itself, and then whatever
+/// that made possible for those who wait, who need no other call to be served.
+///
+/// **Two clocks.** Due times and how long dead and finished jobs are kept go by the wall clock;
+/// leases, waits, pauses, rates and ttls of keys by the monotonic one.
+///
+/// **Ready is sticky.** A job is offered [`Event::Due`] when it is added, after every other move,
+/// and when the clock reaches its due time. Once ready it stays so, though the clock be set back.
+///
+/// **Refusals come in this order**, and a refused item changes nothing: `invalid` or `too_large`
+/// (a store calls the `check` of what it is given; `Record::new` and `Move::change` refuse a due
+/// time that is too far), then `not_found` or `already_exists`, then `version_mismatch`, then what
+/// the machine refuses. An invalid call is an outer `Err`; an item of a batch has its own.
+///
+/// **Batches** are decided in order, item by item, each atomic in itself. The outer `Err` means
+/// that nothing of the batch is known to be done.
+///
+/// **Topics come and go by themselves.** One is there while a job, a setting, a pause or a waiting
+/// pop that names it is, and when it goes, its bucket and its count of jobs ever added go too.
+/// Looking makes none. Its settings are looked up when they are used, so that a change reaches
+/// the jobs that wait and, by the target, those that are ready.
+///
+/// **Limits** hold for pops, not for [`reserve`](Queue::reserve). Each job popped takes a token of
+/// its topic's [`Bucket`]; one that is recalled gives it back; new settings with a rate
+/// [`refit`](crate::topic::Bucket::refit) it, so that a faster rate holds at once and the same one gives nothing
+/// extra.
+///
+/// **Numbers** of jobs and versions of keys rise and are never used again.
+///
+/// [`Event::Expire`]: crate::machine::Event::Expire
+/// [`Event::Due`]: crate::machine::Event::Due
+/// [`Event::Lapse`]: crate::machine::Event::Lapse
+/// [`Bucket`]: crate::topic::Bucket
 pub trait Queue: Send + Sync + 'static {
     /// Stores the jobs and answers one result each, in order, once none of them can be lost.
+    ///
+    /// The same topic and id again is answered as [`OnConflict`](crate::job::OnConflict) says;
+    /// with [`UniqueIds::Global`] the same id in another topic is refused whatever that says.
     fn add_all(&self, jobs: Vec<NewJob>)
     -> impl Future<Output = Result<Vec<Result<Added>>>> + Send;
 
-    /// The job, with its body and history.
+    /// The job, with its body and history; `not_found` if there is none.
     fn get(&self, key: &Key) -> impl Future<Output = Result<JobInfo>> + Send;
 
     /// The jobs of this id in all topics, by number, with their bodies, at flat cost.
@@ -39,11 +104,14 @@ pub trait Queue: Send + Sync + 'static {
 
     /// Leases up to `ask.max` ready jobs, waiting up to `ask.wait` for the first; empty when over.
     ///
-    /// Waiters are served first come, first served. Cancel safe: a dropped call leases nothing,
-    /// and a job it had taken is ready again as if it had not been.
+    /// The best comes first: by priority, then due, then number, over all topics asked for that
+    /// may hand out. Waiters are served first come, first served; one that cannot be served holds
+    /// up nobody. Cancel safe: a dropped call leases nothing, and a job it had taken is ready
+    /// again as if it had not been ([`Event::Recall`](crate::machine::Event::Recall)).
     fn pop(&self, ask: Ask) -> impl Future<Output = Result<Vec<Delivery>>> + Send;
 
-    /// Leases this very job, ready or not: delayed, in retry, ready or dead; paused or not.
+    /// Leases this very job: delayed, in retry, ready or dead, whatever its topic's pause, limits
+    /// and lane.
     fn reserve(&self, key: &Key, terms: Terms) -> impl Future<Output = Result<Delivery>> + Send;
 
     /// Ends or extends attempts: finish, fail, again, release, touch, bury.
@@ -60,45 +128,55 @@ pub trait Queue: Send + Sync + 'static {
 
     /// Does one thing to every job that fits a filter, in browse order, and counts them.
     ///
-    /// Jobs whose state does not allow it are passed over and not counted.
+    /// Jobs whose state does not allow it, or that would not change, are passed over, and count
+    /// neither for the answer nor for the limit. In an unknown topic there are none: 0.
     fn sweep(&self, sweep: Sweep) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Lets go of every lease tied to `owner`, and counts them.
+    /// Lets go of every lease tied to `owner`, and counts them; 0 for an unknown one.
     fn let_go(&self, owner: Owner, how: LetGo) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Jobs of a topic, a page at a time, in the order their state has.
+    /// Jobs of a topic, a page at a time, in the order their state has (see [`Query`]).
+    ///
+    /// An unknown topic has an empty page. A page may have fewer jobs than asked for and still a
+    /// cursor, if the filter passed over [`SCAN_MAX`].
     fn browse(&self, query: Query) -> impl Future<Output = Result<Page>> + Send;
 
     /// How many waiting jobs fall due in each of the equal parts of a span. Held ones do not.
     fn forecast(&self, forecast: Forecast) -> impl Future<Output = Result<Vec<u64>>> + Send;
 
-    /// The dead jobs of a topic counted by their last error: the most frequent first, at most
-    /// [`ERRORS_MAX`] of them.
+    /// The dead jobs of a topic counted by their last error: the most frequent first, equals by
+    /// text, at most [`ERRORS_MAX`] of them.
     fn dead_by_error(
         &self,
         topic: &Topic,
     ) -> impl Future<Output = Result<Vec<(Arc<str>, u64)>>> + Send;
 
-    /// Topics by name, with their settings and counts.
+    /// Topics in the order of their names, with their settings and counts; unknown ones are left
+    /// out.
     fn topics(&self, which: Topics) -> impl Future<Output = Result<Vec<TopicInfo>>> + Send;
 
     /// Sets, pauses, resumes, empties or forgets a topic, and counts the jobs that are gone by it.
+    ///
+    /// To set or pause a topic makes it; to resume, empty or forget an unknown one is `not_found`.
     fn configure(
         &self,
         topic: &Topic,
         change: TopicChange,
     ) -> impl Future<Output = Result<u64>> + Send;
 
-    /// What holds for jobs whose topic does not say either, from now on.
+    /// What holds for jobs whose topic does not say either, from now on. Not stored.
     fn set_defaults(&self, defaults: Defaults);
 
     /// What the store has counted since it was opened.
     fn stats(&self) -> impl Future<Output = Result<Stats>> + Send;
 
-    /// Writes or removes one key of the key-value side; answers the version it now has.
+    /// Writes or removes one key of the key-value side; answers the version of this write.
+    ///
+    /// [`KvWrite::check_there`] says when that is refused: removing a key that is not there is
+    /// `not_found`. A write replaces the ttl too.
     fn kv_write(&self, write: KvWrite) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Reads the key-value side, in the order of keys.
+    /// Reads the key-value side, in the order of keys; unknown keys are left out.
     fn kv_read(&self, query: KvQuery) -> impl Future<Output = Result<Vec<KvEntry>>> + Send;
 
     /// The clock that this store goes by.
