@@ -152,7 +152,21 @@ impl NewJob {
     }
 }
 
-/// A job being written: the builder that library users know. What is wrong is said by [`Job::check`].
+/// A job being written: the builder that library users know. What is wrong with it is said when
+/// it is added, or by [`Job::check`].
+///
+/// ```
+/// use linger::Job;
+/// use linger::job::OnConflict;
+/// use linger::time::{MINUTE, SECOND};
+///
+/// let job = Job::new("order.close", r#"{"order": 1001}"#)
+///     .id("1001")
+///     .delay(30 * MINUTE)
+///     .ttr(20 * SECOND)
+///     .priority(10)
+///     .on_conflict(OnConflict::Replace);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Job {
     topic: String,
@@ -320,7 +334,7 @@ pub struct Patch {
     pub target: Edit<Target>,
 }
 
-/// The furthest ahead a job may be due by `delay`; `at` goes to the end of the year 9999.
+/// The furthest ahead a job may be due by `delay`; `at` goes as far as [`Time::MAX`].
 pub const DELAY_MAX: Duration = Duration::from_secs(100 * 366 * DAY.as_secs());
 
 #[cfg(test)]

@@ -1,8 +1,29 @@
 //! Linger: a delay queue. Hand it a job with a due time; it keeps the job safe and hands it over
 //! when it is due, at least once, until someone says it is finished.
 //!
-//! Start with [`Linger`] and [`Job`]. Around them: [`queue::Queue`] is the seam every store
-//! stands behind, [`machine::step`] is one job's whole life as a pure function.
+//! ```
+//! use linger::time::MINUTE;
+//! use linger::{Job, Linger, Outcome, Result};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<()> {
+//! let queue = Linger::memory();
+//! queue.add(Job::new("order.close", "").id("1001").delay(30 * MINUTE)).await?;
+//!
+//! // Not due yet; made so by hand, it is handed out.
+//! assert!(queue.pop("order.close").await?.is_none());
+//! queue.run("order.close", "1001").await?;
+//! let job = queue.pop("order.close").await?.expect("it is ready now");
+//! queue.settle(&job, Outcome::done()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Start with [`Linger`] and [`Job`]. What a job may bring along: [`retry::Retry`],
+//! [`schedule::Repeat`]. Who does the work: [`worker::Worker`], which answers an [`Outcome`].
+//!
+//! Inside: [`queue::Queue`] is the seam that every store stands behind, [`machine::step`] is one
+//! job's whole life as a pure function, and feature `testkit` brings what proves a store.
 
 pub mod dice;
 pub mod error;

@@ -17,6 +17,49 @@ use crate::worker::{Drained, Hire, Outcome, Runner, Worker};
 ///
 /// The workers live until [`drain`](Linger::drain), or until the last clone is dropped: jobs
 /// under way are then given back. A worker that holds a clone itself is ended by `drain` alone.
+///
+/// ```
+/// use linger::error::Code;
+/// use linger::time::{HOUR, SECOND};
+/// use linger::{Delivery, Job, Linger, Result};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<()> {
+/// let queue = Linger::memory();
+/// queue
+///     .worker("mail", |job: Delivery| async move {
+///         println!("sending {}", job.id());
+///         Ok(())
+///     })
+///     .start()?;
+/// queue.add(Job::new("mail", "hello").id("1").delay(HOUR)).await?;
+///
+/// // Until it is finished it can be looked at, changed and cancelled.
+/// assert_eq!(queue.get("mail", "1").await?.attempt, 0);
+/// queue.delete("mail", "1").await?;
+/// assert_eq!(queue.get("mail", "1").await.unwrap_err().code(), Code::NotFound);
+///
+/// queue.drain(10 * SECOND).await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Topics are paused and limited, jobs listed and swept through [`queue`](Linger::queue):
+///
+/// ```
+/// # use linger::queue::{Queue, TopicChange};
+/// # use linger::topic::{Settings, Topic};
+/// # use linger::{Linger, Result};
+/// # #[tokio::main]
+/// # async fn main() -> Result<()> {
+/// # let queue = Linger::memory();
+/// let mail: Topic = "mail".parse()?;
+/// let settings = Settings { rate: Some("10/m".parse()?), ..Settings::default() };
+/// queue.queue().configure(&mail, TopicChange::Set(Box::new(settings))).await?;
+/// queue.queue().configure(&mail, TopicChange::Pause(None)).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Linger<Q: Queue = Memory> {
     queue: Arc<Q>,
     runner: Arc<Runner<Q>>,
@@ -53,13 +96,14 @@ impl<Q: Queue> Linger<Q> {
         &self.runner
     }
 
-    /// Adds a job. Once this answers, it is not lost.
+    /// Adds a job. Once this answers, it is kept as safely as the store keeps anything.
     pub async fn add(&self, job: Job) -> Result<Added> {
         let job = self.check(job)?;
         only(self.queue.add_all(vec![job]).await?)
     }
 
-    /// Adds jobs in order, and answers each in its place; one that is refused stops no other.
+    /// Adds jobs in order, and answers each in its place. One that is refused stops no other; the
+    /// outer error means that none is known to be added.
     pub async fn add_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<Result<Added>>> {
         let mut good = Vec::new();
         let checked: Vec<Result<()>> =
@@ -74,7 +118,7 @@ impl<Q: Queue> Linger<Q> {
         self.queue.get(&key(topic, id)?).await
     }
 
-    /// Changes parts of a job.
+    /// Changes parts of a job, together or not at all.
     pub async fn update(&self, topic: &str, id: &str, patch: Patch) -> Result<Changed> {
         if let Some(body) = &patch.body {
             body.check_size(self.body_bytes_max)?;

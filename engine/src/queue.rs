@@ -78,9 +78,9 @@ use crate::topic::{Defaults, Topic};
 /// the jobs that wait and, by the target, those that are ready.
 ///
 /// **Limits** hold for pops, not for [`reserve`](Queue::reserve). Each job popped takes a token of
-/// its topic's [`Bucket`]; one that is recalled gives it back; new settings with a rate
-/// [`refit`](crate::topic::Bucket::refit) it, so that a faster rate holds at once and the same one gives nothing
-/// extra.
+/// its topic's [`Bucket`]; one that is recalled gives it back; new settings with a rate refit it
+/// ([`Bucket::refit`](crate::topic::Bucket::refit)), so that a faster rate holds at once and the
+/// same one gives nothing extra.
 ///
 /// **Numbers** of jobs and versions of keys rise and are never used again.
 ///

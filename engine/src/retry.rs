@@ -11,6 +11,20 @@ use crate::time::{DAY, HOUR, Now, SECOND, Time, duration_ms, format_duration, pa
 /// The attempts a job has and the pace between them.
 ///
 /// The default is 16 attempts, exponential from 1 s to 1 h with jitter.
+///
+/// ```
+/// use linger::retry::Retry;
+/// use linger::time::{HOUR, SECOND};
+///
+/// // A ladder has one attempt more than steps; attempts beyond that repeat the last step.
+/// let ladder: Retry = "15s 3m 10m".parse()?;
+/// assert_eq!(ladder.attempts_max(), 4);
+/// let patient = ladder.attempts(20);
+///
+/// // Twice as long each time, moved by up to a fifth; no limit to the attempts.
+/// let backoff = Retry::backoff(SECOND, HOUR, 0.2)?.attempts(0);
+/// # Ok::<(), linger::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
     attempts: u32,

@@ -23,6 +23,19 @@ pub const EXPRESSION_BYTES_MAX: usize = 512;
 ///
 /// The slots are the first due time (`base`), which may lie off the grid, and then `base` and
 /// whole multiples of the interval, or the matches of the cron expression after `base`.
+///
+/// ```
+/// use linger::schedule::{Misfire, Repeat};
+/// use linger::time::{MINUTE, Time};
+///
+/// let minutely = Repeat::every(MINUTE)?.misfire(Misfire::Skip)?;
+///
+/// let workdays = Repeat::cron("0 9 * * 1-5", Some("Asia/Shanghai"))?;
+/// let friday: Time = "2026-11-06T12:00:00+08:00".parse()?;
+/// let monday: Time = "2026-11-09T09:00:00+08:00".parse()?;
+/// assert_eq!(workdays.upcoming(friday, friday, 1), [monday]);
+/// # Ok::<(), linger::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeat {
     rule: Rule,

@@ -16,7 +16,7 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 /// One day of 24 hours, for `7 * DAY`.
 pub const DAY: Duration = Duration::from_secs(86_400);
 
-/// A moment of the wall clock: milliseconds since 1970, up to the end of the year 9999, less two days for zones.
+/// A moment of the wall clock, in milliseconds: from 1970 almost to the end of the year 9999.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -26,7 +26,7 @@ impl Time {
     /// The last moment there is: 9999-12-30T22:00:00.000Z, so that every zone can show it.
     pub const MAX: Time = Time(253_402_207_200_000);
 
-    /// This many milliseconds after 1970, if that is before the year 10000.
+    /// This many milliseconds after 1970, if that is not past [`Time::MAX`].
     pub fn from_ms(ms: u64) -> Option<Time> {
         (ms <= Time::MAX.0).then_some(Time(ms))
     }
@@ -36,7 +36,7 @@ impl Time {
         self.0
     }
 
-    /// This moment and `ms` more, or none past the year 9999.
+    /// This moment and `ms` more, or none past [`Time::MAX`].
     pub fn checked_add_ms(self, ms: u64) -> Option<Time> {
         self.0.checked_add(ms).and_then(Time::from_ms)
     }
@@ -150,7 +150,7 @@ impl Now {
         Time::from_ms(self.wall_us / 1000).unwrap_or(Time::MAX)
     }
 
-    /// The moment `ms` from now, rounded up, or none past the year 9999: what a delay becomes.
+    /// The moment `ms` from now, rounded up, or none past [`Time::MAX`]: what a delay becomes.
     pub fn after_ms(self, ms: u64) -> Option<Time> {
         Time::from_ms(self.wall_us.div_ceil(1000))?.checked_add_ms(ms)
     }

@@ -79,6 +79,22 @@ where
 }
 
 /// How an attempt ended.
+///
+/// ```
+/// use linger::time::MINUTE;
+/// use linger::{Delivery, Outcome};
+///
+/// async fn ask(job: Delivery) -> Outcome {
+///     match job.body().as_str() {
+///         Some("paid") => Outcome::done(),
+///         Some("pending") => Outcome::again(),
+///         Some("busy") => Outcome::failed("the provider is busy").retry_in(MINUTE),
+///         _ => Outcome::dead("this body will never be understood"),
+///     }
+/// }
+/// # fn takes(_: impl linger::worker::Worker) {}
+/// # takes(ask);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// What the store is told; none leaves the job reserved.

@@ -1,4 +1,7 @@
 //! What proves a store: a simulated clock, the conformance suite, and the model harness.
+//!
+//! [`conformance::cases`] asks whether it is a queue; [`Story::compare`] whether it answers random
+//! calls as [`Naive`] does, which is plain enough to be right by reading it.
 
 mod clock;
 pub mod conformance;

@@ -175,8 +175,8 @@ impl<Q: Queue> Hire<'_, Q> {
 
     /// From now on the worker is called, for jobs that wait already too.
     ///
-    /// Refused if the topic or the concurrency is none, outside of a tokio runtime, and when the
-    /// runner was told to end.
+    /// Refused if the topic's name is not one, if the concurrency is 0, outside of a tokio runtime,
+    /// and when the runner was told to end.
     pub fn start(self) -> Result<()> {
         let post = self.post?;
         let slots = self.slots.map(check_slots).transpose()?;

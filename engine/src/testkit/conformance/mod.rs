@@ -1,6 +1,7 @@
 //! The conformance suite: what every store must do, as named cases on a simulated clock.
 //!
-//! A store is proven by running [`cases`] over its [`Subject`].
+//! A store is proven by running [`cases`] over its [`Subject`]. What a store promises beyond that,
+//! surviving a restart, say, is a test of its own: [`Trial`] has the words for it.
 
 mod add;
 mod browse;
@@ -28,6 +29,31 @@ use crate::queue::Queue;
 use crate::store::Options;
 
 /// A kind of store, and how to open an empty one.
+///
+/// ```
+/// use linger::store::Options;
+/// use linger::store::memory::Memory;
+/// use linger::testkit::conformance::{Subject, cases};
+///
+/// #[derive(Clone)]
+/// struct InMemory;
+///
+/// impl Subject for InMemory {
+///     type Store = Memory;
+///
+///     async fn open(&self, options: Options) -> Memory {
+///         Memory::new(options)
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// for case in cases::<InMemory>() {
+///     # if !case.name.starts_with("add::") { continue }
+///     case.run(InMemory).await;
+/// }
+/// # }
+/// ```
 pub trait Subject: Clone + Send + Sync + 'static {
     /// The store.
     type Store: Queue;

@@ -1,8 +1,8 @@
 //! The reference model: a queue so plain that it is right by reading it.
 //!
-//! Everything is a list under one lock, every question a scan. It shares [`Record`] and the state
-//! machine with the real stores and nothing else, and keeps no thread: time is noticed at every
-//! call, and when a waiting pop is polled.
+//! Everything is a list under one lock, every question a scan. With the real stores it shares what
+//! is decided outside of them (`record`, `machine`, the words of the domain) and nothing else. It
+//! keeps no thread: time is noticed at every call, and when a waiting pop is polled.
 
 mod jobs;
 mod kv;
