@@ -10,7 +10,7 @@ use crate::history::{Entry, Notes, Report, What};
 use crate::job::{Body, Caller, DELAY_MAX, NewJob, Patch, Spec, Target, When};
 use crate::machine::{Event, Hold, Life, Note, Reach, Refusal, Rules, State, Step, step};
 use crate::queue::{
-    Action, Bulk, Change, Delivery, JobInfo, Key, Lane, Settle, Standing, Terms, Verdict,
+    Action, Bulk, Change, Delivery, JobInfo, Key, Lane, LetGo, Settle, Standing, Terms, Verdict,
 };
 use crate::time::{Now, Time, duration_ms, format_duration};
 use crate::topic::{Defaults, Settings, Topic};
@@ -128,6 +128,17 @@ impl Record {
     fn next_lease(&self, dice: &Dice) -> Lease {
         // By version, not by hand-outs: one that was recalled must not share a lease with the next.
         dice.lease(self.number, self.life.version)
+    }
+
+    /// When it is no longer kept, dead or finished; none if it is neither, or is kept for ever.
+    pub fn lapses_at(&self, settings: &Settings) -> Option<Time> {
+        match self.life.state {
+            State::Finished { until, .. } => Some(until),
+            State::Dead { at } => {
+                settings.retain_dead.map(|retain| at.saturating_add_ms(duration_ms(retain)))
+            }
+            _ => None,
+        }
     }
 
     /// Which lane it is handed out through.
@@ -262,6 +273,14 @@ impl Move {
             Action::Delete(reach) => Event::Delete(reach),
         };
         Ok(Move { by: change.by, patch: patched, ..Move::plain(event) })
+    }
+
+    /// The end of a lease together with its owner's others.
+    pub fn let_go(how: LetGo) -> Move {
+        Move::plain(match how {
+            LetGo::Lost => Event::Lost,
+            LetGo::Released => Event::Release { lease: None, delay_ms: 0, priority: None },
+        })
     }
 
     /// What a sweep does to each job.

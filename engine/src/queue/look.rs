@@ -7,8 +7,8 @@ use super::{FORECAST_PARTS_MAX, JobInfo, check_limit};
 use crate::error::{Error, Result};
 use crate::job::Id;
 use crate::machine::Stage;
-use crate::time::Time;
-use crate::topic::{Counts, Settings, Topic};
+use crate::time::{Tick, Time};
+use crate::topic::{Counts, Pause, Settings, Topic};
 
 /// Which jobs of a topic. All that is given must fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,4 +185,18 @@ pub enum PausedFor {
     Only(Duration),
     /// Until someone resumes it.
     Ever,
+}
+
+impl PausedFor {
+    /// How long a topic with this pause stays paused from `now` on; none if it is not.
+    pub fn of(pause: Pause, now: Tick) -> Option<PausedFor> {
+        match pause {
+            Pause::No => None,
+            Pause::Indefinitely => Some(PausedFor::Ever),
+            Pause::Until(end) => {
+                let left_us = end.as_us().saturating_sub(now.as_us());
+                Some(PausedFor::Only(Duration::from_millis(left_us.div_ceil(1000))))
+            }
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::queue::{
 };
 use crate::record::Record;
 use crate::time::{Now, Time};
-use crate::topic::{Pause, Topic};
+use crate::topic::Topic;
 
 use super::orders::{Orders, Place, number_at};
 use super::state::State;
@@ -115,18 +115,10 @@ impl State {
 }
 
 fn topic_info(topic: &Topic, orders: &Orders, now: Now) -> TopicInfo {
-    let paused = match orders.pause {
-        Pause::No => None,
-        Pause::Indefinitely => Some(PausedFor::Ever),
-        Pause::Until(end) => {
-            let left_us = end.as_us().saturating_sub(now.tick.as_us());
-            Some(PausedFor::Only(std::time::Duration::from_millis(left_us.div_ceil(1000))))
-        }
-    };
     TopicInfo {
         topic: topic.clone(),
         settings: orders.settings.clone(),
-        paused,
+        paused: PausedFor::of(orders.pause, now.tick),
         counts: orders.counts(),
         waiting: orders.waiters.iter().map(|waiters| waiters.len() as u64).sum(),
         added: orders.added,

@@ -175,11 +175,7 @@ impl State {
         let owned = self.owned.range((owner, 0)..=(owner, u64::MAX));
         let numbers: Vec<u64> = owned.map(|(_, number)| *number).collect();
         for number in &numbers {
-            let event = match how {
-                LetGo::Lost => Event::Lost,
-                LetGo::Released => Event::Release { lease: None, delay_ms: 0, priority: None },
-            };
-            self.make(*number, &Move::plain(event), now).expect("an owned job is reserved");
+            self.make(*number, &Move::let_go(how), now).expect("an owned job is reserved");
         }
         numbers.len() as u64
     }
@@ -260,7 +256,7 @@ impl State {
             }
             _ => {}
         }
-        if let Some(at) = lapse_at(record, &orders.settings) {
+        if let Some(at) = record.lapses_at(&orders.settings) {
             set(&mut self.lapses, (at, number), stands);
         }
         let topic = topic.clone();
@@ -479,17 +475,6 @@ impl State {
         let open = self.opens.first().map(|(at, _)| *at);
         let ticks = [lease, open, self.waiters.next_end(), self.kv.next_end()];
         Wake { wall: due.into_iter().chain(lapse).min(), tick: ticks.into_iter().flatten().min() }
-    }
-}
-
-/// When a dead or finished job is no longer kept, if ever.
-fn lapse_at(job: &Record, settings: &Settings) -> Option<Time> {
-    match job.life.state {
-        At::Finished { until, .. } => Some(until),
-        At::Dead { at } => {
-            settings.retain_dead.map(|retain| at.saturating_add_ms(duration_ms(retain)))
-        }
-        _ => None,
     }
 }
 

@@ -66,14 +66,8 @@ impl All {
     }
 
     fn is_over(&self, job: &Kept, now: Now) -> bool {
-        match job.state() {
-            State::Dead { at } => {
-                let retain = self.settings(job.topic()).retain_dead.map(duration_ms);
-                retain.is_some_and(|ms| at.saturating_add_ms(ms) <= now.time())
-            }
-            State::Finished { until, .. } => until <= now.time(),
-            _ => false,
-        }
+        let at = job.record.lapses_at(&self.settings(job.topic()));
+        at.is_some_and(|at| at <= now.time())
     }
 
     pub(super) fn drop_empty_topics(&mut self) {
@@ -176,13 +170,7 @@ impl All {
             if hold.owner != Some(owner) {
                 continue;
             }
-            let event = match how {
-                LetGo::Lost => Event::Lost,
-                LetGo::Released => {
-                    Event::Release { lease: Some(hold.lease), delay_ms: 0, priority: None }
-                }
-            };
-            self.make(number, &Move::plain(event), now).expect("what is held can be let go");
+            self.make(number, &Move::let_go(how), now).expect("what is held can be let go");
             count += 1;
         }
         count

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::All;
 use super::jobs::{Kept, Place};
@@ -16,7 +15,7 @@ use crate::queue::{
 };
 use crate::stats::Stats;
 use crate::time::Now;
-use crate::topic::{Counts, Pause, Topic};
+use crate::topic::{Counts, Topic};
 
 /// Where a job stands among those of its state.
 type Rank = (u64, u64, u64);
@@ -104,7 +103,7 @@ impl All {
         TopicInfo {
             topic: topic.clone(),
             settings: place.settings.clone(),
-            paused: paused_for(place.pause, now),
+            paused: PausedFor::of(place.pause, now.tick),
             counts: self.counts(|job| job.topic() == topic),
             waiting: self.waiters.iter().filter(|waiter| waiter.names(topic)).count() as u64,
             added: place.added,
@@ -137,17 +136,6 @@ impl All {
             }
         }
         counts
-    }
-}
-
-fn paused_for(pause: Pause, now: Now) -> Option<PausedFor> {
-    match pause {
-        Pause::No => None,
-        Pause::Indefinitely => Some(PausedFor::Ever),
-        Pause::Until(end) => {
-            let left_us = end.as_us().saturating_sub(now.tick.as_us());
-            Some(PausedFor::Only(Duration::from_millis(left_us.div_ceil(1000))))
-        }
     }
 }
 
