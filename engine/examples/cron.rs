@@ -21,7 +21,7 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
 
     // Six fields: the first is seconds. With five it would be the usual minutes.
     let every_second = Repeat::cron("* * * * * *", Some("Asia/Shanghai"))?;
-    let now = queue.queue().clock().now().time();
+    let now = queue.store().clock().now().time();
     println!("the next five times:");
     for time in every_second.upcoming(now, now, 5) {
         println!("  {time}");

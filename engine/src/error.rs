@@ -107,7 +107,7 @@ impl Error {
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.pad(self.as_str())
     }
 }
 
@@ -140,12 +140,36 @@ impl PartialEq for Error {
     }
 }
 
-/// The start of a caller's text, short enough to put into a message.
-pub(crate) fn excerpt(text: &str) -> &str {
-    clip(text, 60)
+/// The start of a caller's text, short enough to put into a message, and harmless in a log.
+pub(crate) fn excerpt(text: &str) -> String {
+    let mut shown = String::new();
+    for c in clip(text, 60).chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// The longest start of `text` of at most `bytes_max` bytes.
 pub(crate) fn clip(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_wrote_is_short_and_harmless_in_a_message() {
+        assert_eq!(excerpt("a\r\nb\u{85}é🦀'\""), "a\\r\\nb\\u{85}é🦀'\"");
+        assert_eq!(excerpt(&"é".repeat(60)), "é".repeat(30));
+    }
+
+    #[test]
+    fn codes_can_stand_in_a_column() {
+        assert_eq!(format!("{:<10}|", Code::Invalid), "invalid   |");
+    }
 }

@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::job::{Body, Job, NewJob, Patch};
 use crate::machine::Reach;
 use crate::queue::{
-    Action, Added, Ask, Change, Changed, Delivery, JobInfo, Key, Lane, Queue, Settle, Verdict,
+    Action, Added, Ask, Change, Changed, Delivery, JobInfo, Key, Lane, Queue, Settle, TopicChange,
+    TopicInfo, Topics, Verdict,
 };
 use crate::store::Options;
 use crate::store::memory::Memory;
@@ -44,19 +45,20 @@ use crate::worker::{Drained, Hire, Outcome, Runner, Worker};
 /// # }
 /// ```
 ///
-/// Topics are paused and limited, jobs listed and swept through [`queue`](Linger::queue):
+/// Topics can be limited, paused and looked at:
 ///
 /// ```
-/// # use linger::queue::{Queue, TopicChange};
-/// # use linger::topic::{Settings, Topic};
+/// # use linger::queue::{PausedFor, TopicChange};
+/// # use linger::topic::Settings;
 /// # use linger::{Linger, Result};
 /// # #[tokio::main]
 /// # async fn main() -> Result<()> {
 /// # let queue = Linger::memory();
-/// let mail: Topic = "mail".parse()?;
 /// let settings = Settings { rate: Some("10/m".parse()?), ..Settings::default() };
-/// queue.queue().configure(&mail, TopicChange::Set(Box::new(settings))).await?;
-/// queue.queue().configure(&mail, TopicChange::Pause(None)).await?;
+/// queue.configure("mail", TopicChange::Set(Box::new(settings))).await?;
+/// queue.configure("mail", TopicChange::Pause(None)).await?;
+/// let mail = queue.topic("mail").await?.expect("its settings keep it there");
+/// assert_eq!(mail.paused, Some(PausedFor::Ever));
 /// # Ok(())
 /// # }
 /// ```
@@ -86,8 +88,8 @@ impl<Q: Queue> Linger<Q> {
         self
     }
 
-    /// The store itself, for all that is not here.
-    pub fn queue(&self) -> &Arc<Q> {
+    /// The store itself, for all that is not here: lists, sweeps, forecasts, keys.
+    pub fn store(&self) -> &Arc<Q> {
         &self.queue
     }
 
@@ -169,6 +171,16 @@ impl<Q: Queue> Linger<Q> {
             Some(settle) => only(self.queue.settle(vec![settle]).await?).map(|_: Changed| ()),
             None => Ok(()),
         }
+    }
+
+    /// Sets, pauses, resumes, empties or forgets a topic, and counts the jobs that are gone by it.
+    pub async fn configure(&self, topic: &str, change: TopicChange) -> Result<u64> {
+        self.queue.configure(&topic.parse()?, change).await
+    }
+
+    /// A topic's settings and counts, if it is there.
+    pub async fn topic(&self, topic: &str) -> Result<Option<TopicInfo>> {
+        Ok(self.queue.topics(Topics::One(topic.parse()?)).await?.pop())
     }
 
     /// A worker for the jobs of a topic, to be started. See [`Runner::worker`].

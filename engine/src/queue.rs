@@ -141,7 +141,7 @@ pub trait Queue: Send + Sync + 'static {
     /// cursor, if the filter passed over [`SCAN_MAX`].
     fn browse(&self, query: Query) -> impl Future<Output = Result<Page>> + Send;
 
-    /// How many waiting jobs fall due in each of the equal parts of a span. Held ones do not.
+    /// How many waiting jobs fall due in each of the equal buckets of a span. Held ones do not.
     fn forecast(&self, forecast: Forecast) -> impl Future<Output = Result<Vec<u64>>> + Send;
 
     /// The dead jobs of a topic counted by their last error: the most frequent first, equals by
@@ -189,8 +189,8 @@ pub const POP_MAX: u32 = 1000;
 pub const PAGE_MAX: usize = 1000;
 /// The most entries a filtered page may look at; a page cut short by it still has a cursor.
 pub const SCAN_MAX: usize = 10_000;
-/// The most parts a forecast may have.
-pub const FORECAST_PARTS_MAX: u32 = 1000;
+/// The most buckets a forecast may have.
+pub const FORECAST_BUCKETS_MAX: u32 = 1000;
 /// The most errors that are told apart when dead jobs are counted.
 pub const ERRORS_MAX: usize = 100;
 /// The longest key of the key-value side, in bytes.

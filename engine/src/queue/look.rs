@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{FORECAST_PARTS_MAX, JobInfo, check_limit};
+use super::{FORECAST_BUCKETS_MAX, JobInfo, check_limit};
 use crate::error::{Error, Result};
 use crate::job::Id;
 use crate::machine::Stage;
@@ -104,18 +104,18 @@ pub struct Forecast {
     pub from: Time,
     /// Until before this one.
     pub to: Time,
-    /// In so many equal parts, 1 to [`FORECAST_PARTS_MAX`].
-    pub parts: u32,
+    /// In so many equal buckets, 1 to [`FORECAST_BUCKETS_MAX`].
+    pub buckets: u32,
 }
 
 impl Forecast {
-    /// Refuses a span without length, or too many parts.
+    /// Refuses a span without length, or too many buckets.
     pub fn check(&self) -> Result<()> {
-        if self.parts == 0 || self.parts > FORECAST_PARTS_MAX {
-            let parts = self.parts;
+        if self.buckets == 0 || self.buckets > FORECAST_BUCKETS_MAX {
+            let buckets = self.buckets;
             return Err(Error::invalid(
                 "buckets",
-                format!("buckets is {parts}; give 1 to {FORECAST_PARTS_MAX}"),
+                format!("buckets is {buckets}; give 1 to {FORECAST_BUCKETS_MAX}"),
             ));
         }
         if self.from >= self.to {
@@ -127,10 +127,10 @@ impl Forecast {
         Ok(())
     }
 
-    /// The moment at which part `n` begins; part `parts` begins at the end.
-    pub fn part_start(&self, n: u32) -> Time {
+    /// The moment at which bucket `n` begins; bucket `buckets` begins at the end.
+    pub fn bucket_start(&self, n: u32) -> Time {
         let span = u128::from(self.to.ms_since(self.from));
-        let ms = span * u128::from(n) / u128::from(self.parts);
+        let ms = span * u128::from(n) / u128::from(self.buckets);
         self.from.saturating_add_ms(ms as u64)
     }
 }

@@ -71,8 +71,8 @@ impl State {
 
     pub(super) fn forecast(&self, forecast: &Forecast) -> Vec<u64> {
         let topic = forecast.topic.as_ref().map(|topic| self.topics.get(topic));
-        (0..forecast.parts)
-            .map(|part| forecast.part_start(part)..forecast.part_start(part + 1))
+        (0..forecast.buckets)
+            .map(|part| forecast.bucket_start(part)..forecast.bucket_start(part + 1))
             .map(|span| match topic {
                 None => self.due.count(span),
                 Some(orders) => orders.map_or(0, |orders| orders.due_within(span)),

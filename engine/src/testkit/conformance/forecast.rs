@@ -7,7 +7,7 @@ use super::{Subject, Trial, suite};
 use crate::error::Code;
 use crate::job::{Job, OnConflict, Patch, When};
 use crate::machine::{Reach, Stage};
-use crate::queue::{Action, FORECAST_PARTS_MAX, Forecast, Queue, Terms, Verdict};
+use crate::queue::{Action, FORECAST_BUCKETS_MAX, Forecast, Queue, Terms, Verdict};
 use crate::retry::Retry;
 use crate::schedule::Repeat;
 use crate::time::{DAY, HOUR, MINUTE, SECOND, Time, duration_ms};
@@ -25,16 +25,16 @@ suite! {
 
     async fn every_job_is_in_exactly_one_part_when_a_span_does_not_divide(t) {
         t.add_many((1..=9).map(|ms| delayed("orders", ms))).await;
-        let parts = next(&t, Duration::from_millis(10), 3).await;
-        assert_eq!(parts.iter().sum::<u64>(), 9);
-        assert!(parts.iter().all(|part| (2..=4).contains(part)), "{parts:?} are about equal");
+        let buckets = next(&t, Duration::from_millis(10), 3).await;
+        assert_eq!(buckets.iter().sum::<u64>(), 9);
+        assert!(buckets.iter().all(|part| (2..=4).contains(part)), "{buckets:?} are about equal");
     }
 
     async fn there_may_be_more_parts_than_milliseconds(t) {
         t.add_many([1, 1, 2].map(|ms| delayed("orders", ms))).await;
-        let parts = next(&t, Duration::from_millis(3), 1000).await;
-        assert_eq!((parts.len(), parts.iter().sum::<u64>()), (1000, 3));
-        assert_eq!(parts.iter().max(), Some(&2));
+        let buckets = next(&t, Duration::from_millis(3), 1000).await;
+        assert_eq!((buckets.len(), buckets.iter().sum::<u64>()), (1000, 3));
+        assert_eq!(buckets.iter().max(), Some(&2));
     }
 
     async fn one_topic_is_asked_about_or_all(t) {
@@ -164,18 +164,18 @@ suite! {
     }
 
     async fn no_or_too_many_parts_are_refused(t) {
-        for parts in [0, FORECAST_PARTS_MAX + 1, u32::MAX] {
-            let refused = t.queue.forecast(all(&t, SECOND, parts)).await.unwrap_err();
+        for buckets in [0, FORECAST_BUCKETS_MAX + 1, u32::MAX] {
+            let refused = t.queue.forecast(all(&t, SECOND, buckets)).await.unwrap_err();
             assert_eq!((refused.code(), refused.at_field()), (Code::Invalid, Some("buckets")));
         }
-        assert_eq!(next(&t, SECOND, FORECAST_PARTS_MAX).await.len(), FORECAST_PARTS_MAX as usize);
+        assert_eq!(next(&t, SECOND, FORECAST_BUCKETS_MAX).await.len(), FORECAST_BUCKETS_MAX as usize);
     }
 
     async fn the_shortest_span_is_a_millisecond(t) {
         t.add_many([999, 1000, 1001].map(|ms| delayed("orders", ms))).await;
         let from = t.now().saturating_add_ms(1000);
         let to = t.now().saturating_add_ms(1001);
-        let asked = Forecast { topic: None, from, to, parts: 1 };
+        let asked = Forecast { topic: None, from, to, buckets: 1 };
         assert_eq!(t.queue.forecast(asked).await.unwrap(), [1]);
     }
 
@@ -184,7 +184,7 @@ suite! {
         t.add(Job::new("orders", "x").at(last)).await;
         t.add_many([1000, 86_400_000, 31_536_000_000].map(|ms| delayed("orders", ms))).await;
         assert_eq!(t.queue.forecast(ever()).await.unwrap(), [4]);
-        let halves = Forecast { from: t.now(), parts: 2, ..ever() };
+        let halves = Forecast { from: t.now(), buckets: 2, ..ever() };
         assert_eq!(t.queue.forecast(halves).await.unwrap(), [3, 1]);
     }
 
@@ -193,16 +193,16 @@ suite! {
         for some in ms.chunks(500) {
             t.add_many(some.iter().map(|ms| delayed("orders", *ms))).await;
         }
-        for (from, to, parts) in [
+        for (from, to, buckets) in [
             (0, 7_200_001, 1), (0, 7_200_001, 1000), (0, 3_600_000, 60), (1, 59_999, 7),
             (59_999, 60_001, 2), (60_000, 120_000, 1), (123_456, 6_543_210, 13), (0, 1, 1),
         ] {
             let at = |ms| t.now().saturating_add_ms(ms);
-            let asked = Forecast { topic: None, from: at(from), to: at(to), parts };
-            let edge = |part: u32| asked.part_start(part).ms_since(t.now());
+            let asked = Forecast { topic: None, from: at(from), to: at(to), buckets };
+            let edge = |part: u32| asked.bucket_start(part).ms_since(t.now());
             let part_of = |part| edge(part)..edge(part + 1);
             let within = |part| ms.iter().filter(move |ms| part_of(part).contains(ms));
-            let expected: Vec<u64> = (0..parts).map(|part| within(part).count() as u64).collect();
+            let expected: Vec<u64> = (0..buckets).map(|part| within(part).count() as u64).collect();
             let one = Forecast { topic: Some(topic("orders")), ..asked.clone() };
             assert_eq!(t.queue.forecast(asked).await.unwrap(), expected, "{from}..{to}");
             assert_eq!(t.queue.forecast(one).await.unwrap(), expected, "{from}..{to} of one");
@@ -217,23 +217,23 @@ fn delayed(name: &str, ms: u64) -> Job {
 }
 
 /// All topics, from now on for so long.
-fn all<S: Subject>(t: &Trial<S>, span: Duration, parts: u32) -> Forecast {
+fn all<S: Subject>(t: &Trial<S>, span: Duration, buckets: u32) -> Forecast {
     let to = t.now().saturating_add_ms(duration_ms(span));
-    Forecast { topic: None, from: t.now(), to, parts }
+    Forecast { topic: None, from: t.now(), to, buckets }
 }
 
 /// All there is, whenever it is due.
 fn ever() -> Forecast {
-    Forecast { topic: None, from: Time::MIN, to: Time::MAX, parts: 1 }
+    Forecast { topic: None, from: Time::MIN, to: Time::MAX, buckets: 1 }
 }
 
 /// What falls due from now on for so long, where there is one topic: the same for it as for all.
-async fn next<S: Subject>(t: &Trial<S>, span: Duration, parts: u32) -> Vec<u64> {
-    let of_all = all(t, span, parts);
+async fn next<S: Subject>(t: &Trial<S>, span: Duration, buckets: u32) -> Vec<u64> {
+    let of_all = all(t, span, buckets);
     let of_one = Forecast { topic: Some(topic("orders")), ..of_all.clone() };
-    let parts = t.queue.forecast(of_all).await.expect("a right question");
-    assert_eq!(t.queue.forecast(of_one).await.expect("a right question"), parts);
-    parts
+    let buckets = t.queue.forecast(of_all).await.expect("a right question");
+    assert_eq!(t.queue.forecast(of_one).await.expect("a right question"), buckets);
+    buckets
 }
 
 async fn update<S: Subject>(t: &Trial<S>, id: &str, when: When) {

@@ -350,7 +350,7 @@ impl Plan {
                 let now = view.now.time();
                 let topic = self.rng.maybe(50, |rng| rng.pick(&self.cast.topics));
                 let (from, to) = (self.rng.near(now), self.rng.near(now));
-                Op::Forecast(Forecast { topic, from, to, parts: self.rng.below(6) as u32 })
+                Op::Forecast(Forecast { topic, from, to, buckets: self.rng.below(6) as u32 })
             }
             6 => Op::DeadByError(self.topic()),
             _ => Op::Topics(self.topics()),

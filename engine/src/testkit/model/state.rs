@@ -102,7 +102,7 @@ impl<Q: Queue> Side<Q> {
     async fn forecast(&self, topic: Option<Topic>) -> Result<Vec<u64>> {
         let from = self.clock.time().saturating_sub_ms(3_600_000);
         let to = Time::saturating_add_ms(from, 30 * 3_600_000);
-        self.queue.forecast(Forecast { topic, from, to, parts: 7 }).await
+        self.queue.forecast(Forecast { topic, from, to, buckets: 7 }).await
     }
 
     async fn entries(&self) -> Result<Vec<KvEntry>> {

@@ -63,11 +63,11 @@ impl All {
                 && matches!(job.state(), State::Waiting { held: false, .. })
         };
         let part = |part: u32| {
-            let (start, end) = (forecast.part_start(part), forecast.part_start(part + 1));
+            let (start, end) = (forecast.bucket_start(part), forecast.bucket_start(part + 1));
             let falls = |job: &&Kept| (start..end).contains(&job.record.life.due);
             self.jobs.iter().filter(counted).filter(falls).count() as u64
         };
-        (0..forecast.parts).map(part).collect()
+        (0..forecast.buckets).map(part).collect()
     }
 
     pub(super) fn dead_by_error(&self, topic: &Topic) -> Vec<(Arc<str>, u64)> {
