@@ -1,5 +1,6 @@
 //! What a store counts about itself.
 
+use crate::machine::{Event, Life, Next, Step};
 use crate::topic::Counts;
 
 /// What a store has counted since it was opened.
@@ -33,6 +34,25 @@ pub struct Stats {
     pub due_to_ready: Lateness,
     /// From ready to handed out: the consumers' part.
     pub ready_to_handed_out: Lateness,
+}
+
+impl Stats {
+    /// Counts a step that a store has taken with a job whose life was `before`.
+    pub fn count(&mut self, event: &Event, before: &Life, step: &Step) {
+        if let Next::Keep(after) = &step.next {
+            self.died += u64::from(after.tally.deaths - before.tally.deaths);
+        }
+        let changed = u64::from(step.changes());
+        match event {
+            Event::Reserve(_) | Event::ReserveNamed(_) => self.handed_out += 1,
+            Event::Finish(_) => self.finished += changed,
+            Event::Fail { .. } => self.failed += 1,
+            Event::Again { .. } => self.again += 1,
+            Event::Expire => self.timed_out += changed,
+            Event::Delete(_) => self.deleted += 1,
+            _ => {}
+        }
+    }
 }
 
 /// How late things were, as a histogram.

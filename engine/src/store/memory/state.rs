@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::dice::Dice;
 use crate::error::Result;
 use crate::job::{Id, NewJob, OnConflict};
-use crate::machine::{Event, Life, Next, Owner, Refusal, State as At, Step};
+use crate::machine::{Event, Next, Owner, Refusal, State as At, Step};
 use crate::queue::{
     Added, Change, Changed, How, Key, Lane, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
 };
@@ -217,26 +217,12 @@ impl State {
     }
 
     fn count(&mut self, number: u64, event: &Event, step: &Step, now: Now) {
-        let kept = &self.jobs[&number];
-        let before = &kept.record.life;
-        if let Next::Keep(Life { tally, .. }) = &step.next {
-            self.stats.died += u64::from(tally.deaths - before.tally.deaths);
-        }
-        let changed = u64::from(step.changes());
-        match event {
-            Event::Reserve(_) | Event::ReserveNamed(_) => {
-                self.stats.handed_out += 1;
-                if before.state == At::Ready {
-                    let late_us = now.tick.as_us() - kept.ready_since.as_us();
-                    self.stats.ready_to_handed_out.record(late_us);
-                }
-            }
-            Event::Finish(_) => self.stats.finished += changed,
-            Event::Fail { .. } => self.stats.failed += 1,
-            Event::Again { .. } => self.stats.again += 1,
-            Event::Expire => self.stats.timed_out += changed,
-            Event::Delete(_) => self.stats.deleted += 1,
-            _ => {}
+        let Kept { record, ready_since } = &self.jobs[&number];
+        self.stats.count(event, &record.life, step);
+        let hand_out = matches!(event, Event::Reserve(_) | Event::ReserveNamed(_));
+        if hand_out && record.life.state == At::Ready {
+            let late_us = now.tick.as_us() - ready_since.as_us();
+            self.stats.ready_to_handed_out.record(late_us);
         }
     }
 

@@ -223,7 +223,8 @@ impl All {
     /// Makes one move; says whether anything changed. The only place where a job moves.
     pub(super) fn make(&mut self, number: u64, made: &Move, now: Now) -> Result<bool, Refusal> {
         let step = self.step(number, &made.event, now)?;
-        self.count(number, &made.event, &step);
+        let before = self.job(number).record.life.clone();
+        self.stats.count(&made.event, &before, &step);
         match step.next {
             Next::Same => return Ok(false),
             Next::Gone => self.jobs.retain(|job| job.record.number != number),
@@ -250,26 +251,6 @@ impl All {
         let record = &self.job(number).record;
         let settings = &self.settings(&record.spec.topic);
         record.step(event, self.in_force(settings), now)
-    }
-
-    fn count(&mut self, number: u64, event: &Event, step: &Step) {
-        let changed = step.next != Next::Same;
-        let deaths = self.job(number).record.life.tally.deaths;
-        let stats = &mut self.stats;
-        match event {
-            Event::Reserve(_) | Event::ReserveNamed(_) => stats.handed_out += 1,
-            Event::Finish(_) if changed => stats.finished += 1,
-            Event::Fail { .. } => stats.failed += 1,
-            Event::Again { .. } => stats.again += 1,
-            Event::Expire if changed => stats.timed_out += 1,
-            Event::Delete(_) => stats.deleted += 1,
-            _ => {}
-        }
-        if let Next::Keep(life) = &step.next
-            && life.tally.deaths > deaths
-        {
-            stats.died += 1;
-        }
     }
 
     pub(super) fn in_force<'a>(&'a self, settings: &'a Settings) -> InForce<'a> {
