@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::dice::Dice;
 use crate::error::Result;
-use crate::job::{Id, NewJob, OnConflict};
+use crate::job::{Id, NewJob, OnConflict, Spec};
 use crate::machine::{Event, Next, Owner, Refusal, State as At, Step};
 use crate::queue::{
     Added, Change, Changed, How, Key, Lane, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
@@ -25,7 +25,9 @@ pub(super) struct State {
     dice: Dice,
     unique_ids: UniqueIds,
     jobs: HashMap<u64, Kept>,
-    ids: HashMap<Id, Vec<u64>>,
+    /// By topic and id: looked up whole, as one id may stand in any number of topics.
+    names: HashMap<(Topic, Id), u64>,
+    ids: HashMap<Id, BTreeSet<u64>>,
     next_number: u64,
     pub(super) topics: BTreeMap<Topic, Orders>,
     /// Topics that changed and have to be looked at by `serve`.
@@ -62,6 +64,7 @@ impl State {
             dice: options.dice,
             unique_ids: options.unique_ids,
             jobs: HashMap::new(),
+            names: HashMap::new(),
             ids: HashMap::new(),
             next_number: 1,
             topics: BTreeMap::new(),
@@ -102,13 +105,10 @@ impl State {
 
     /// The job that has this topic and id, or a refusal if the id may not be in a second topic.
     fn conflicting(&self, record: &Record) -> Result<Option<u64>> {
-        let same_id = || self.by_id(&record.spec.id);
-        if let Some(same) = same_id().find(|job| job.spec.topic == record.spec.topic) {
-            return Ok(Some(same.number));
-        }
-        match (self.unique_ids, same_id().next()) {
-            (UniqueIds::Global, Some(other)) => Err(already_exists(&other.spec)),
-            _ => Ok(None),
+        let same = self.named(&record.spec.topic, &record.spec.id);
+        match (self.unique_ids, self.by_id(&record.spec.id).next()) {
+            (UniqueIds::Global, Some(other)) if same.is_none() => Err(already_exists(&other.spec)),
+            _ => Ok(same),
         }
     }
 
@@ -117,7 +117,8 @@ impl State {
         self.next_number += 1;
         self.stats.added += 1;
         self.topics.entry(record.spec.topic.clone()).or_default().added += 1;
-        self.ids.entry(record.spec.id.clone()).or_default().push(number);
+        self.names.insert((record.spec.topic.clone(), record.spec.id.clone()), number);
+        self.ids.entry(record.spec.id.clone()).or_default().insert(number);
         self.jobs.insert(number, Kept { record, ready_since: now.tick });
         self.stand(number, Stands::Yes);
         self.promote(number, now);
@@ -126,13 +127,14 @@ impl State {
 
     fn remove(&mut self, number: u64) {
         self.stand(number, Stands::No);
-        let kept = self.jobs.remove(&number).expect("the job is there");
-        let id = &kept.record.spec.id;
-        let same_id = self.ids.get_mut(id).expect("its id is there");
-        same_id.retain(|other| *other != number);
+        let Spec { topic, id, .. } =
+            self.jobs.remove(&number).expect("the job is there").record.spec;
+        let same_id = self.ids.get_mut(&id).expect("its id is there");
+        same_id.remove(&number);
         if same_id.is_empty() {
-            self.ids.remove(id);
+            self.ids.remove(&id);
         }
+        self.names.remove(&(topic, id));
     }
 
     pub(super) fn settle(&mut self, settle: Settle, now: Now) -> Result<Changed> {
@@ -396,10 +398,12 @@ impl State {
     pub(super) fn number_of(&self, key: &Key) -> Option<u64> {
         match key {
             Key::Number(number) => self.exists(*number).then_some(*number),
-            Key::Named(topic, id) => {
-                self.by_id(id).find(|job| job.spec.topic == *topic).map(|job| job.number)
-            }
+            Key::Named(topic, id) => self.named(topic, id),
         }
+    }
+
+    fn named(&self, topic: &Topic, id: &Id) -> Option<u64> {
+        self.names.get(&(topic.clone(), id.clone())).copied()
     }
 
     pub(super) fn by_id(&self, id: &Id) -> impl Iterator<Item = &Record> {
