@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use linger::Job;
 use linger::job::NewJob;
 use linger::machine::Reach;
-use linger::queue::{Action, Change, Key, Queue};
+use linger::queue::{Action, Ask, Change, Key, Queue, Settle, Source, Verdict};
 use linger::store::memory::Memory;
 use linger::time::Time;
 use linger::topic::Topic;
@@ -51,4 +51,15 @@ async fn one_id_may_stand_in_any_number_of_topics() {
         store.change(vec![cancel]).await.unwrap().remove(0).unwrap();
     };
     stays_flat(|n| job(n, "1"), add_and_cancel).await;
+}
+
+#[tokio::test]
+async fn a_pop_from_every_topic_does_not_look_at_them_all() {
+    let pop_and_finish = async |store: &Memory, _| {
+        let ask = Ask { from: Source::Any, ..Ask::one(Topic::default()) };
+        let delivery = store.pop(ask).await.unwrap().remove(0);
+        let finish = Settle::delivery(&delivery, Verdict::Finish);
+        store.settle(vec![finish]).await.unwrap().remove(0).unwrap();
+    };
+    stays_flat(|n| job(n, &n.to_string()), pop_and_finish).await;
 }

@@ -31,6 +31,8 @@ pub(super) struct Orders {
     pub(super) added: u64,
     /// Waiting calls that name this topic, by lane.
     pub(super) waiters: [BTreeSet<u64>; 2],
+    /// The heads by which this topic stands among those with ready jobs, by lane.
+    pub(super) listed: [Option<Place>; 2],
     stages: [BTreeSet<Place>; Stage::ALL.len()],
     all: BTreeSet<Place>,
     ready_with_target: BTreeSet<Place>,

@@ -86,7 +86,8 @@ impl State {
         let head = |topic: &Topic| self.open_head(topic, ask.lane, now);
         let best = match &ask.from {
             Source::These(topics) => topics.iter().filter_map(head).min(),
-            Source::Any => self.with_ready[ask.lane as usize].iter().filter_map(head).min(),
+            // The best first, so that only topics that may not hand out are passed over.
+            Source::Any => self.with_ready[ask.lane as usize].values().find_map(head),
         };
         best.map(|place| number_at(place, Some(Stage::Ready)))
     }
@@ -115,7 +116,7 @@ impl State {
         match &ask.from {
             Source::Any => {
                 self.waiters.any[lane].insert(came);
-                self.dirty.extend(self.with_ready[lane].iter().cloned());
+                self.dirty.extend(self.with_ready[lane].values().cloned());
             }
             Source::These(topics) => {
                 for topic in topics {

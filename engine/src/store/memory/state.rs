@@ -16,7 +16,7 @@ use crate::time::{Now, StepWatch, Tick, Time, Wake, duration_ms};
 use crate::topic::{Counts, Defaults, Pause, Settings, Topic};
 
 use super::kv::Kv;
-use super::orders::{Counted, Orders, Stands, set};
+use super::orders::{Counted, Orders, Place, Stands, set};
 use super::pop::Waiters;
 
 pub(super) struct State {
@@ -32,8 +32,8 @@ pub(super) struct State {
     pub(super) topics: BTreeMap<Topic, Orders>,
     /// Topics that changed and have to be looked at by `serve`.
     pub(super) dirty: BTreeSet<Topic>,
-    /// Topics with ready jobs, by lane.
-    pub(super) with_ready: [BTreeSet<Topic>; 2],
+    /// Topics with ready jobs by the first of these, by lane.
+    pub(super) with_ready: [BTreeMap<Place, Topic>; 2],
     pub(super) waiters: Waiters,
     pub(super) kv: Kv,
     /// Every job that waits for its due time.
@@ -253,11 +253,13 @@ impl State {
 
     /// Notes that a topic has changed.
     fn look_again(&mut self, topic: Topic) {
+        let orders = self.topics.get_mut(&topic).expect("the topic is there");
         for (lane, with_ready) in [Lane::Pull, Lane::Push].into_iter().zip(&mut self.with_ready) {
-            if self.topics[&topic].head(lane).is_some() {
-                with_ready.insert(topic.clone());
-            } else {
-                with_ready.remove(&topic);
+            let head = orders.head(lane);
+            let before = std::mem::replace(&mut orders.listed[lane as usize], head);
+            if before != head {
+                before.map(|place| with_ready.remove(&place));
+                head.map(|place| with_ready.insert(place, topic.clone()));
             }
         }
         self.dirty.insert(topic);
