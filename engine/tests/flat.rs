@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use linger::Job;
 use linger::job::NewJob;
 use linger::machine::Reach;
-use linger::queue::{Action, Ask, Change, Key, Queue, Settle, Source, Verdict};
+use linger::queue::{
+    Action, Ask, Bulk, Change, Filter, Key, Mode, Queue, Settle, Source, Sweep, Verdict,
+};
 use linger::store::memory::Memory;
 use linger::time::Time;
 use linger::topic::Topic;
@@ -62,4 +64,20 @@ async fn a_pop_from_every_topic_does_not_look_at_them_all() {
         store.settle(vec![finish]).await.unwrap().remove(0).unwrap();
     };
     stays_flat(|n| job(n, &n.to_string()), pop_and_finish).await;
+}
+
+#[tokio::test]
+async fn a_sweep_with_a_limit_goes_no_further() {
+    let cancel_one = async |store: &Memory, _| {
+        let sweep = Sweep {
+            topic: topic(0),
+            filter: Filter::default(),
+            bulk: Bulk::Delete,
+            limit: Some(1),
+            mode: Mode::Apply,
+            by: None,
+        };
+        assert_eq!(store.sweep(sweep).await, Ok(1));
+    };
+    stays_flat(|n| job(0, &n.to_string()), cancel_one).await;
 }

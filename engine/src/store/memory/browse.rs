@@ -39,9 +39,9 @@ impl State {
     }
 
     /// The numbers of all jobs that fit, in browse order.
-    pub(super) fn fitting(&self, topic: &Topic, filter: &Filter) -> Vec<u64> {
+    pub(super) fn fitting(&self, topic: &Topic, filter: &Filter) -> impl Iterator<Item = u64> {
         let walk = self.walk(topic, filter, None);
-        walk.filter(|(_, job)| fits(filter, job)).map(|(_, job)| job.number).collect()
+        walk.filter(|(_, job)| fits(filter, job)).map(|(_, job)| job.number)
     }
 
     /// The jobs of a topic in the order of the filter's stage, from `after` on. Bounds on the due

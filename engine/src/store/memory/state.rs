@@ -158,19 +158,18 @@ impl State {
 
     pub(super) fn sweep(&mut self, sweep: Sweep, now: Now) -> u64 {
         let made = Move::bulk(sweep.bulk, sweep.by);
-        let limit = sweep.limit.unwrap_or(u64::MAX);
-        let mut count = 0;
-        for number in self.fitting(&sweep.topic, &sweep.filter) {
-            if count == limit {
-                break;
+        let limit = sweep.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let numbers: Vec<u64> = self
+            .fitting(&sweep.topic, &sweep.filter)
+            .filter(|number| self.step(*number, &made.event, now).is_ok_and(|step| step.changes()))
+            .take(limit)
+            .collect();
+        if sweep.mode == Mode::Apply {
+            for number in &numbers {
+                self.make(*number, &made, now).expect("no job's step depends on another's");
             }
-            let changed = match sweep.mode {
-                Mode::Apply => self.make(number, &made, now),
-                Mode::DryRun => self.step(number, &made.event, now).map(|step| step.changes()),
-            };
-            count += u64::from(changed == Ok(true));
         }
-        count
+        numbers.len() as u64
     }
 
     pub(super) fn let_go(&mut self, owner: Owner, how: LetGo, now: Now) -> u64 {
