@@ -91,9 +91,9 @@ impl Walk<'_> {
 
     fn handed_out(&self, mut life: Life, hold: Hold) -> Step {
         life.state = State::Reserved(hold);
-        life.attempt += 1;
-        life.tally.reserves += 1;
-        life.hand_outs += 1;
+        for counter in [&mut life.attempt, &mut life.tally.reserves, &mut life.hand_outs] {
+            count(counter);
+        }
         keep(life, None)
     }
 
@@ -112,7 +112,7 @@ impl Walk<'_> {
             State::Reserved(hold) if hold.until <= self.now.tick => {
                 let ended = self.ended(hold, What::TimedOut, Some(TTR_RAN_OUT));
                 let mut life = self.life.clone();
-                life.tally.timeouts += 1;
+                count(&mut life.tally.timeouts);
                 Ok(self.ready_or_dead(life, ended))
             }
             _ => Ok(SAME),
@@ -174,7 +174,7 @@ impl Walk<'_> {
 
     fn next_occurrence(&self, life: Life) -> Option<Life> {
         let repeat = self.rules.repeat?;
-        let ended = life.occurrence + 1;
+        let ended = life.occurrence.saturating_add(1);
         if repeat.count_max().is_some_and(|count| ended >= count.get()) {
             return None;
         }
@@ -221,7 +221,7 @@ impl Walk<'_> {
     /// The job is dead, unless it repeats and may go on.
     fn die(&self, mut life: Life, ended: Ending) -> Step {
         let note = Some(Ending { what: What::Died, ..ended }.note());
-        life.tally.deaths += 1;
+        count(&mut life.tally.deaths);
         let goes_on = self.rules.repeat.is_some_and(|repeat| repeat.when_dead() == OnDead::GoOn);
         if let Some(next) = goes_on.then(|| self.next_occurrence(life.clone())).flatten() {
             return keep(next, note);
@@ -233,7 +233,7 @@ impl Walk<'_> {
     fn release(&self, lease: Option<Lease>, delay_ms: u64, priority: Option<u32>) -> Walked {
         let ended = self.ended(self.holder(lease)?, What::Released, None);
         let mut life = self.attempt_given_back();
-        life.tally.releases += 1;
+        count(&mut life.tally.releases);
         life.priority = priority.unwrap_or(life.priority);
         life.state = READY;
         if delay_ms > 0 {
@@ -252,7 +252,7 @@ impl Walk<'_> {
     fn bury(&self, lease: Option<Lease>, priority: Option<u32>) -> Walked {
         let ended = self.ended(self.holder(lease)?, What::Died, Some(BURIED));
         let mut life = self.life.clone();
-        life.tally.buries += 1;
+        count(&mut life.tally.buries);
         life.priority = priority.unwrap_or(life.priority);
         Ok(self.die(life, ended))
     }
@@ -281,7 +281,7 @@ impl Walk<'_> {
             State::Waiting { .. } => {
                 let mut life = self.brought_forward();
                 life.due = self.now.time();
-                life.tally.kicks += 1;
+                count(&mut life.tally.kicks);
                 Ok(keep(life, Some(Note::of(What::Run))))
             }
             State::Ready => Ok(SAME),
@@ -294,7 +294,7 @@ impl Walk<'_> {
         match self.life.state {
             State::Dead { .. } => {
                 let mut life = self.revived();
-                life.tally.kicks += 1;
+                count(&mut life.tally.kicks);
                 Ok(keep(life, Some(Note::of(What::Redriven))))
             }
             _ => self.wrong_state(),
@@ -400,6 +400,11 @@ impl Walk<'_> {
 fn keep(mut life: Life, note: Option<Note>) -> Step {
     life.version += 1;
     Step { next: Next::Keep(life), note }
+}
+
+/// One more. A job that is popped and given back in a loop gets to the end of a counter in hours.
+fn count(counter: &mut u32) {
+    *counter = counter.saturating_add(1);
 }
 
 impl Ending {

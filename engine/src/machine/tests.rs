@@ -391,3 +391,35 @@ fn a_run_by_hand_leaves_the_slots_alone() {
     let next = after(&reserved, Event::Finish(None), &rules, now());
     assert_eq!((next.due, next.occurrence), (time(NOW_MS + 60_000), 1));
 }
+
+#[test]
+fn a_counter_at_its_end_stays_there() {
+    let repeat = Repeat::every(HOUR).unwrap();
+    let retry = Retry::no_limit();
+    let rules = Rules { repeat: Some(&repeat), ..plain_rules(&retry) };
+    let (most, rows) = (u32::MAX, TABLE.trim().lines().skip(1));
+    for row in rows.map(|line| line.split('|').next().unwrap().trim()) {
+        for column in ["delayed", "fresh", "retry", "held", "ready", "reserved", "dead"] {
+            let before = Life {
+                attempt: most,
+                occurrence: most,
+                hand_outs: most,
+                tally: Tally {
+                    reserves: most,
+                    timeouts: most,
+                    releases: most,
+                    buries: most,
+                    kicks: most,
+                    deaths: most,
+                },
+                ..life(column)
+            };
+            let (event, at) = event(row);
+            if let Ok(Step { next: Next::Keep(after), .. }) = step(&before, &event, &rules, at) {
+                assert_eq!(after.occurrence, most, "`{row}` in `{column}`");
+                assert_eq!(after.tally.timeouts, most, "`{row}` in `{column}`");
+                assert!(after.tally.reserves >= most - 1, "`{row}` in `{column}`");
+            }
+        }
+    }
+}

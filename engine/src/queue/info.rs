@@ -79,9 +79,10 @@ impl JobInfo {
         let waits = matches!(self.stage, Stage::Delayed | Stage::Retry | Stage::Held);
         let mut times: Vec<Time> = waits.then_some(self.due).into_iter().collect();
         if let Some(repeat) = &self.spec.repeat {
+            let ended = self.occurrence.saturating_add(1);
             let later = repeat
                 .count_max()
-                .map_or(n, |count| n.min(count.get().saturating_sub(self.occurrence + 1) as usize));
+                .map_or(n, |count| n.min(count.get().saturating_sub(ended) as usize));
             times.extend(repeat.upcoming(self.base, self.due, later));
         }
         times.truncate(n);
