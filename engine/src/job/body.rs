@@ -37,7 +37,10 @@ impl Body {
         if bytes.trim_ascii_start().first() == Some(&b'"') {
             return Ok(Body::text(serde_json::from_slice::<String>(&bytes).map_err(wrong)?));
         }
-        serde_json::from_slice::<IgnoredAny>(&bytes).map_err(wrong)?;
+        // As text: serde_json does not look into the strings that it passes over.
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|cause| Error::invalid("body", format!("body is not JSON: {cause}")))?;
+        serde_json::from_str::<IgnoredAny>(text).map_err(wrong)?;
         Ok(Body { form: Form::Json, bytes })
     }
 
@@ -156,6 +159,9 @@ mod tests {
         let text = Body::json(" \"he\\nllo\" ").unwrap();
         assert_eq!((text.form(), text.as_str()), (Form::Text, Some("he\nllo")));
         for bad in ["", "{", "nope", "\"open", "1 2", "[1,]"] {
+            assert_eq!(Body::json(bad).unwrap_err().at_field(), Some("body"), "{bad:?}");
+        }
+        for bad in [&b"[\"\xff\"]"[..], b"{\"\xc3\": 1}", b"\"\xff\"", b"\xff"] {
             assert_eq!(Body::json(bad).unwrap_err().at_field(), Some("body"), "{bad:?}");
         }
     }
