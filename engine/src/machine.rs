@@ -272,6 +272,8 @@ impl Walk<'_> {
             if life.attempt == 0 {
                 life.first_due = due;
             }
+            // Put off past later slots, it stands for them too: nobody wants it twice in a row.
+            life.slot = life.slot.max(due);
         }
         Ok(keep(life, Some(Note::of(What::Updated))))
     }

@@ -373,6 +373,15 @@ suite! {
         }
     }
 
+    async fn an_occurrence_put_off_past_later_slots_stands_for_them(t) {
+        let start = t.now();
+        add(&t, every(10 * MINUTE)).await;
+        let patch = Patch { when: Some(When::In(35 * MINUTE)), ..Patch::default() };
+        t.change("orders", "1", Action::Update(patch)).await.unwrap();
+        t.pass(35 * MINUTE).await;
+        assert_eq!(next_due(&t, start).await, 40 * MINUTE);
+    }
+
     async fn a_new_body_is_for_all_occurrences_to_come(t) {
         add(&t, every(MINUTE)).await;
         let patch = Patch { body: Some("y".into()), ..Patch::default() };
