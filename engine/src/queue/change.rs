@@ -102,3 +102,10 @@ pub enum TopicChange {
     /// Removes all its jobs and settings.
     Forget,
 }
+
+impl TopicChange {
+    /// Whether it makes a topic that is not there, rather than be refused.
+    pub fn makes_topic(&self) -> bool {
+        matches!(self, TopicChange::Set(_) | TopicChange::Pause(_))
+    }
+}

@@ -42,6 +42,7 @@ async fn a_worker_that_is_not_kept_alive_is_never_touched() {
     bench.queue.worker("t", worker).start().unwrap();
     bench.add_job(Job::new("t", "").id("1").ttr(30 * SECOND)).await;
     gate.begun().await;
+    // On the paused clock: touches would come first, and no time is spent.
     tokio::time::sleep(60 * SECOND).await;
     gate.go(1);
     assert_eq!(bench.settled().await, (Verdict::Finish, Ok(())));
@@ -68,6 +69,7 @@ async fn touching_stops_when_the_lease_is_lost() {
     gate.begun().await;
     bench.queue.delete("t", "1").await.unwrap();
     assert_eq!(bench.settled().await, (TOUCH, Err(Code::NotFound)));
+    // On the paused clock, as above.
     tokio::time::sleep(60 * SECOND).await;
     gate.go(1);
     assert_eq!(bench.settled().await, (Verdict::Finish, Err(Code::NotFound)));

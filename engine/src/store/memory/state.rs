@@ -326,8 +326,7 @@ impl State {
         change: TopicChange,
         now: Now,
     ) -> Result<u64> {
-        let creates = matches!(change, TopicChange::Set(_) | TopicChange::Pause(_));
-        if !creates && !self.topics.contains_key(topic) {
+        if !change.makes_topic() && !self.topics.contains_key(topic) {
             return Err(no_topic(topic));
         }
         let mut gone = 0;

@@ -182,8 +182,7 @@ impl All {
         change: TopicChange,
         now: Now,
     ) -> Result<u64> {
-        let makes = matches!(change, TopicChange::Set(_) | TopicChange::Pause(_));
-        if !makes && !self.topics.contains_key(topic) {
+        if !change.makes_topic() && !self.topics.contains_key(topic) {
             return Err(no_topic(topic));
         }
         let place = self.place(topic);
