@@ -33,6 +33,17 @@ pub struct Entry {
     pub by: Option<Caller>,
 }
 
+impl Entry {
+    /// The entry with its texts cut to what is kept of them.
+    pub(crate) fn clipped(mut self) -> Entry {
+        self.error = self.error.map(|text| clipped(text, ERROR_BYTES_MAX));
+        if let Some(report) = &mut self.report {
+            report.excerpt = report.excerpt.take().map(|text| clipped(text, EXCERPT_BYTES_MAX));
+        }
+        self
+    }
+}
+
 /// The kinds of things that happen to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
@@ -82,11 +93,8 @@ pub struct Notes {
 
 impl Notes {
     /// Writes an entry down; its error becomes the last error.
-    pub fn push(&mut self, mut entry: Entry) {
-        entry.error = entry.error.map(|text| clipped(text, ERROR_BYTES_MAX));
-        if let Some(report) = &mut entry.report {
-            report.excerpt = report.excerpt.take().map(|text| clipped(text, EXCERPT_BYTES_MAX));
-        }
+    pub fn push(&mut self, entry: Entry) {
+        let entry = entry.clipped();
         if entry.error.is_some() {
             self.last_error.clone_from(&entry.error);
         }
@@ -94,6 +102,11 @@ impl Notes {
             self.entries.pop_front();
         }
         self.entries.push_back(entry);
+    }
+
+    /// What a store has kept: the last error, and the entries, oldest first.
+    pub(crate) fn kept(last_error: Option<Arc<str>>, entries: VecDeque<Entry>) -> Notes {
+        Notes { last_error, entries }
     }
 
     /// What went wrong last.

@@ -46,7 +46,7 @@ pub mod worker;
 
 pub use error::{Error, Result};
 pub use job::Job;
-pub use linger::Linger;
+pub use linger::{Builder, Linger};
 pub use queue::Delivery;
 pub use worker::Outcome;
 

@@ -1,5 +1,6 @@
 //! The queue as library users know it: text in, checked once, and straight on to the store.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,12 @@ use crate::job::{Body, Job, NewJob, Patch};
 use crate::machine::Reach;
 use crate::queue::{
     Action, Added, Ask, Change, Changed, Delivery, JobInfo, Key, Lane, Queue, Settle, TopicChange,
-    TopicInfo, Topics, Verdict,
+    TopicInfo, Topics, UniqueIds, Verdict,
 };
 use crate::store::Options;
+use crate::store::embedded::{self, Durability, Embedded};
 use crate::store::memory::Memory;
+use crate::topic::Defaults;
 use crate::worker::{Drained, Hire, Outcome, Runner, Worker};
 
 /// A delay queue with its workers. Cheap to clone; all clones are the same queue.
@@ -72,6 +75,92 @@ impl Linger<Memory> {
     /// A queue in memory: its jobs end with the process.
     pub fn memory() -> Linger<Memory> {
         Linger::new(Arc::new(Memory::new(Options::default())))
+    }
+}
+
+impl Linger<Embedded> {
+    /// The queue in this folder, made if it is not there. What is acknowledged is on disk.
+    ///
+    /// ```
+    /// use linger::time::MINUTE;
+    /// use linger::{Job, Linger, Result};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().expect("a folder to play in");
+    /// # let path = folder.path().join("linger-data");
+    /// let queue = Linger::open(&path)?;
+    /// queue.add(Job::new("order.close", "").id("1001").delay(30 * MINUTE)).await?;
+    /// drop(queue);
+    ///
+    /// let queue = Linger::open(&path)?;
+    /// assert_eq!(queue.get("order.close", "1001").await?.attempt, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(path: impl AsRef<Path>) -> Result<Linger<Embedded>> {
+        Linger::builder(path).open()
+    }
+
+    /// How to open the queue in this folder, to be said in more detail.
+    ///
+    /// ```
+    /// use linger::store::embedded::Durability;
+    /// use linger::{Linger, Result};
+    ///
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().expect("a folder to play in");
+    /// # let path = folder.path().join("linger-data");
+    /// let queue = Linger::builder(&path).durability(Durability::Relaxed).open()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder {
+            path: path.as_ref().to_owned(),
+            options: Options::default(),
+            settings: embedded::Settings::default(),
+        }
+    }
+}
+
+/// How to open a queue in a folder.
+#[derive(Clone)]
+pub struct Builder {
+    path: PathBuf,
+    options: Options,
+    settings: embedded::Settings,
+}
+
+impl Builder {
+    /// When an answer may leave: when it is synced, unless set otherwise.
+    pub fn durability(mut self, durability: Durability) -> Builder {
+        self.settings.durability = durability;
+        self
+    }
+
+    /// What holds for jobs whose topic does not say.
+    pub fn defaults(mut self, defaults: Defaults) -> Builder {
+        self.options.defaults = defaults;
+        self
+    }
+
+    /// Whether the same id may stand in several topics.
+    pub fn unique_ids(mut self, unique_ids: UniqueIds) -> Builder {
+        self.options.unique_ids = unique_ids;
+        self
+    }
+
+    /// All the rest that the store can be opened with.
+    pub fn settings(mut self, settings: embedded::Settings) -> Builder {
+        self.settings = settings;
+        self
+    }
+
+    /// Opens it: what it holds is read back before this answers.
+    pub fn open(self) -> Result<Linger<Embedded>> {
+        let store = Embedded::open(self.path, self.options, self.settings)?;
+        Ok(Linger::new(Arc::new(store)))
     }
 }
 

@@ -59,13 +59,18 @@ macro_rules! name {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            /// Refuses text that is none, without making one.
+            pub(crate) fn check(text: &str) -> $crate::error::Result<()> {
+                $crate::name::check($field, text, $max, $ends)
+            }
         }
 
         impl std::str::FromStr for $name {
             type Err = $crate::error::Error;
 
             fn from_str(text: &str) -> $crate::error::Result<Self> {
-                $crate::name::check($field, text, $max, $ends)?;
+                Self::check(text)?;
                 Ok($name(text.into()))
             }
         }

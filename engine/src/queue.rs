@@ -8,6 +8,7 @@ mod work;
 
 pub use change::{Action, Bulk, Change, Mode, Sweep, TopicChange};
 pub use info::{Added, Changed, How, JobInfo, Key, Standing};
+pub(crate) use kv::check_sizes as check_kv_sizes;
 pub use kv::{Expect, KvEntry, KvQuery, KvWrite};
 pub use look::{Bodies, Cursor, Filter, Forecast, Page, PausedFor, Query, TopicInfo, Topics};
 pub use work::{Ask, Delivery, Lane, LetGo, Settle, Source, Terms, Verdict};

@@ -7,11 +7,12 @@ use std::time::Duration;
 use crate::dice::{Dice, Lease};
 use crate::error::{Code, Error, Result};
 use crate::history::{Entry, Notes, Report, What};
-use crate::job::{Body, Caller, DELAY_MAX, NewJob, Patch, Spec, Target, When};
+use crate::job::{Body, Caller, DELAY_MAX, Id, NewJob, Patch, Spec, Target, When};
 use crate::machine::{Event, Hold, Life, Note, Reach, Refusal, Rules, State, Step, step};
 use crate::queue::{
     Action, Bulk, Change, Delivery, JobInfo, Key, Lane, LetGo, Settle, Standing, Terms, Verdict,
 };
+use crate::schedule::Repeat;
 use crate::time::{Now, Time, duration_ms, format_duration};
 use crate::topic::{Defaults, Settings, Topic};
 
@@ -63,7 +64,7 @@ pub struct Move {
 impl Record {
     /// A new job, or why it can never be due.
     pub fn new(number: u64, new: NewJob, now: Now) -> Result<Record> {
-        let due = first_due(&new, now)?;
+        let due = first_due(new.when, new.spec.repeat.as_ref(), now)?;
         let life = Life::new(due, new.priority, new.held);
         let (created, notes) = (now.time(), Notes::default());
         Ok(Record { number, spec: new.spec, body: new.body, created, by: new.by, life, notes })
@@ -323,15 +324,16 @@ pub fn no_topic(topic: &Topic) -> Error {
     Error::new(Code::NotFound, format!("there is no topic `{topic}`"))
 }
 
-/// The answer when the id of a new job is taken by this one.
-pub fn already_exists(taken: &Spec) -> Error {
-    let message = format!("topic `{}` has a job `{}` already", taken.topic, taken.id);
+/// The answer when the id of a new job is taken in this topic.
+pub fn already_exists(topic: &Topic, id: &Id) -> Error {
+    let message = format!("topic `{topic}` has a job `{id}` already");
     Error::new(Code::AlreadyExists, message).field("id")
 }
 
-fn first_due(new: &NewJob, now: Now) -> Result<Time> {
-    let asked = new.when.map(|when| due_of(when, now)).transpose()?;
-    match &new.spec.repeat {
+/// When a new job is first due, or why it can never be.
+pub(crate) fn first_due(when: Option<When>, repeat: Option<&Repeat>, now: Now) -> Result<Time> {
+    let asked = when.map(|when| due_of(when, now)).transpose()?;
+    match repeat {
         None => Ok(asked.unwrap_or(now.time())),
         Some(repeat) => repeat.first(asked, now).ok_or_else(|| {
             Error::invalid(

@@ -25,14 +25,14 @@ use crate::time::{DAY, HOUR, Now, SECOND, Time, duration_ms, format_duration, pa
 /// let backoff = Retry::backoff(SECOND, HOUR, 0.2)?.attempts(0);
 /// # Ok::<(), linger::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Retry {
     attempts: u32,
     pace: Pace,
 }
 
 /// How long a job waits after each failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Pace {
     /// Twice as long each time, up to a cap, give or take some jitter.
     Backoff(Backoff),
@@ -46,7 +46,7 @@ pub enum Pace {
 }
 
 /// Exponential waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Backoff {
     /// The wait after the first failure.
     pub base_ms: u64,
@@ -57,7 +57,7 @@ pub struct Backoff {
 }
 
 /// What a ladder's steps are counted from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StepsFrom {
     /// From the failure: each step is a wait.
     #[default]

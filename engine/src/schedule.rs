@@ -36,7 +36,7 @@ pub const EXPRESSION_BYTES_MAX: usize = 512;
 /// assert_eq!(workdays.upcoming(friday, friday, 1), [monday]);
 /// # Ok::<(), linger::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Repeat {
     rule: Rule,
     until: Option<Time>,
@@ -46,7 +46,7 @@ pub struct Repeat {
 }
 
 /// What the slots are spaced by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// The same time apart, whatever the clocks on the wall do.
     Every {
@@ -58,7 +58,7 @@ pub enum Rule {
 }
 
 /// What to do about slots that passed while nobody could run them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Misfire {
     /// Leave them; wait for the next one.
     Skip,
@@ -70,7 +70,7 @@ pub enum Misfire {
 }
 
 /// What becomes of the schedule when an occurrence has used up its attempts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnDead {
     /// The next occurrence comes as if nothing had happened.
     #[default]

@@ -32,7 +32,7 @@ impl Time {
     }
 
     /// Milliseconds since 1970.
-    pub fn as_ms(self) -> u64 {
+    pub const fn as_ms(self) -> u64 {
         self.0
     }
 

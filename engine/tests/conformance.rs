@@ -1,18 +1,27 @@
 //! Every store must pass the conformance suite, case by case.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use linger::store::Options;
+use linger::store::embedded::{Embedded, Settings};
 use linger::store::memory::Memory;
 use linger::testkit::conformance::{Subject, cases};
+use tempfile::TempDir;
 
 /// Far more than any case takes: one that hangs is to fail by its name.
 const CASE_MAX: Duration = Duration::from_secs(60);
 
 fn main() {
-    let tests = suite("memory", InMemory);
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+    let root = Arc::new(tempfile::tempdir().expect("a temporary folder can be made"));
+    let mut tests = suite("memory", InMemory);
+    tests.extend(suite("embedded", OnDisk { root: root.clone(), cases: Arc::default() }));
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), tests);
+    // Ending the process drops nothing.
+    let _ = std::fs::remove_dir_all(root.path());
+    conclusion.exit();
 }
 
 #[derive(Clone)]
@@ -23,6 +32,23 @@ impl Subject for InMemory {
 
     async fn open(&self, options: Options) -> Memory {
         Memory::new(options)
+    }
+}
+
+/// Each case in a folder of its own.
+#[derive(Clone)]
+struct OnDisk {
+    root: Arc<TempDir>,
+    cases: Arc<AtomicU32>,
+}
+
+impl Subject for OnDisk {
+    type Store = Embedded;
+
+    async fn open(&self, options: Options) -> Embedded {
+        let case = self.cases.fetch_add(1, Ordering::Relaxed).to_string();
+        let settings = Settings { segment_bytes: 4 << 20, ..Settings::default() };
+        Embedded::open(self.root.path().join(case), options, settings).expect("it is empty")
     }
 }
 

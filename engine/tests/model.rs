@@ -1,36 +1,53 @@
 //! Random stories that two stores must live through alike.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use linger::store::embedded::{Embedded, Settings};
 use linger::store::memory::Memory;
-use linger::testkit::{Happened, Naive, Story, Timer};
+use linger::testkit::{Happened, Naive, SimDisk, Story, Timer};
 
 const COMMAND: &str = "cargo test -p linger --test model";
 const STEPS: usize = 80;
 const STORIES: u64 = 300;
+/// Each call of the embedded store goes through three threads.
+const EMBEDDED_STORIES: u64 = 60;
 
 #[tokio::test]
 async fn memory_and_the_naive_queue_agree() {
     let mut happened = Happened::new();
-    for seed in seeds() {
+    for seed in seeds(STORIES) {
         let story = Story { seed, steps: STEPS, command: COMMAND, timer: Timer::Own };
         let story = story.compare(async |o| Memory::new(o), async |o| Naive::new(o)).await;
         for (what, count) in story {
             *happened.entry(what).or_default() += count;
         }
     }
-    if seeds().count() > 1 {
+    if seeds(STORIES).count() > 1 {
         assert_eq!(missing(&happened), Vec::<&str>::new(), "never happened, of {happened:#?}");
     }
 }
 
+#[tokio::test]
+async fn the_embedded_store_and_the_naive_queue_agree() {
+    let settings = Settings { segment_bytes: 1 << 20, ..Settings::default() };
+    let open = async |options| {
+        let disk = Arc::new(SimDisk::new());
+        Embedded::open_files(disk, options, settings).expect("an empty disk is a new store")
+    };
+    for seed in seeds(EMBEDDED_STORIES) {
+        let story = Story { seed, steps: STEPS, command: COMMAND, timer: Timer::Own };
+        story.compare(open, async |o| Naive::new(o)).await;
+    }
+}
+
 /// The stories to tell: only the one of `LINGER_SEED` if that is set.
-fn seeds() -> Range<u64> {
+fn seeds(stories: u64) -> Range<u64> {
     if let Ok(seed) = std::env::var("LINGER_SEED") {
         let seed = seed.parse().expect("LINGER_SEED is a number");
         return seed..seed + 1;
     }
-    0..if std::env::var_os("LINGER_TEST_LONG").is_some() { 10 * STORIES } else { STORIES }
+    0..if std::env::var_os("LINGER_TEST_LONG").is_some() { 10 * stories } else { stories }
 }
 
 /// What must happen in some story or other, or the comparison is worth little.

@@ -69,6 +69,14 @@ impl Body {
         Body { form, bytes }
     }
 
+    /// A body that a store has kept. JSON was checked when it was given and is not parsed again.
+    pub(crate) fn kept(form: Form, bytes: Bytes) -> Result<Body> {
+        if form != Form::Bytes && std::str::from_utf8(&bytes).is_err() {
+            return Err(Error::invalid("body", "body is kept as text but is not UTF-8"));
+        }
+        Ok(Body { form, bytes })
+    }
+
     /// The form it was given in.
     pub fn form(&self) -> Form {
         self.form

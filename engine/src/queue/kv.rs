@@ -24,23 +24,7 @@ pub struct KvWrite {
 impl KvWrite {
     /// Refuses a key or value over its limit.
     pub fn check(&self) -> Result<()> {
-        if self.key.is_empty() || self.key.len() > KV_KEY_BYTES_MAX {
-            let len = self.key.len();
-            return Err(Error::invalid(
-                "key",
-                format!("key is {len} bytes; give 1 to {KV_KEY_BYTES_MAX}"),
-            ));
-        }
-        match &self.value {
-            Some(value) if value.len() > KV_VALUE_BYTES_MAX => {
-                let message = format!(
-                    "value is {} bytes, over the limit of {KV_VALUE_BYTES_MAX}",
-                    value.len()
-                );
-                Err(Error::new(Code::TooLarge, message).field("value"))
-            }
-            _ => Ok(()),
-        }
+        check_sizes(&self.key, self.value.as_deref())
     }
 
     /// Refuses a write that does not find what it expects, where the key is at version `there`.
@@ -64,6 +48,25 @@ impl KvWrite {
             _ => return Ok(()),
         };
         Err(Error::new(code, message).field("key"))
+    }
+}
+
+/// Refuses a key or value over its limit.
+pub(crate) fn check_sizes(key: &str, value: Option<&[u8]>) -> Result<()> {
+    if key.is_empty() || key.len() > KV_KEY_BYTES_MAX {
+        let len = key.len();
+        return Err(Error::invalid(
+            "key",
+            format!("key is {len} bytes; give 1 to {KV_KEY_BYTES_MAX}"),
+        ));
+    }
+    match value {
+        Some(value) if value.len() > KV_VALUE_BYTES_MAX => {
+            let message =
+                format!("value is {} bytes, over the limit of {KV_VALUE_BYTES_MAX}", value.len());
+            Err(Error::new(Code::TooLarge, message).field("value"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Cron expressions in a time zone: which moments match.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use croner::parser::{CronParser, Year};
@@ -139,6 +140,12 @@ impl PartialEq for Cron {
 }
 
 impl Eq for Cron {}
+
+impl Hash for Cron {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.expression(), self.zone()).hash(state);
+    }
+}
 
 impl fmt::Debug for Cron {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

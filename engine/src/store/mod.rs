@@ -1,5 +1,7 @@
 //! The stores: everything that stands behind [`crate::queue::Queue`].
 
+pub mod embedded;
+mod kv;
 pub mod memory;
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! for whoever does not mind losing it.
 
 mod browse;
-mod kv;
+
 mod orders;
 mod pop;
 mod state;

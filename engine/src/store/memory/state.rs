@@ -15,9 +15,9 @@ use crate::store::Options;
 use crate::time::{Now, StepWatch, Tick, Time, Wake, duration_ms};
 use crate::topic::{Counts, Defaults, Pause, Settings, Topic};
 
-use super::kv::Kv;
 use super::orders::{Counted, Orders, Place, Stands, set};
 use super::pop::Waiters;
+use crate::store::kv::Kv;
 
 pub(super) struct State {
     pub(super) defaults: Defaults,
@@ -89,7 +89,9 @@ impl State {
         let mut how = How::New;
         if let Some(taken) = self.conflicting(&record)? {
             match on_conflict {
-                OnConflict::Reject => return Err(already_exists(&record.spec)),
+                OnConflict::Reject => {
+                    return Err(already_exists(&record.spec.topic, &record.spec.id));
+                }
                 OnConflict::Keep => {
                     return Ok(Added { how: How::Kept, job: self.job(taken).info(now) });
                 }
@@ -107,7 +109,9 @@ impl State {
     fn conflicting(&self, record: &Record) -> Result<Option<u64>> {
         let same = self.named(&record.spec.topic, &record.spec.id);
         match (self.unique_ids, self.by_id(&record.spec.id).next()) {
-            (UniqueIds::Global, Some(other)) if same.is_none() => Err(already_exists(&other.spec)),
+            (UniqueIds::Global, Some(other)) if same.is_none() => {
+                Err(already_exists(&other.spec.topic, &other.spec.id))
+            }
             _ => Ok(same),
         }
     }

@@ -11,49 +11,11 @@ use crate::machine::{Owner, Stage};
 use crate::queue::{Filter, Terms};
 use crate::retry::Retry;
 use crate::schedule::{Misfire, OnDead, Repeat};
+use crate::testkit::rng::Rng;
 use crate::time::{HOUR, MINUTE, SECOND, Time};
 use crate::topic::{Defaults, Rate, Settings, Topic};
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-/// A small generator (splitmix64): the same seed, the same story, for ever.
-pub(super) struct Rng(u64);
-
-impl Rng {
-    pub(super) fn new(seed: u64) -> Rng {
-        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// 0 to `n` - 1.
-    pub(super) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    /// True in so many of a hundred.
-    pub(super) fn percent(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    pub(super) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())].clone()
-    }
-
-    /// Something, in so many of a hundred.
-    pub(super) fn maybe<T>(
-        &mut self,
-        percent: usize,
-        make: impl FnOnce(&mut Rng) -> T,
-    ) -> Option<T> {
-        self.percent(percent).then(|| make(self))
-    }
-}
 
 /// Which names a story uses: few, so that its calls meet.
 pub(super) struct Cast {

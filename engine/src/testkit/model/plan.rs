@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::chance::{Cast, Rng, beginning};
+use super::chance::{Cast, beginning};
 use super::op::{ChangeOp, ExpectOp, KvOp, Op, Proof, SettleOp, Step, Then, Who};
 use crate::job::{Id, NewJob};
 use crate::machine::{Reach, Stage};
@@ -12,6 +12,7 @@ use crate::queue::{
     Action, Ask, Bodies, Bulk, Cursor, Forecast, JobInfo, KvQuery, Lane, LetGo, Mode, Query,
     Source, Sweep, TopicChange, Topics, Verdict,
 };
+use crate::testkit::rng::Rng;
 use crate::time::{Now, Time};
 use crate::topic::Topic;
 

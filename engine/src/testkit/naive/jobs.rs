@@ -95,12 +95,12 @@ impl All {
                 taken.id == spec.id && taken.topic != spec.topic
             })
         {
-            return Err(already_exists(&other.record.spec));
+            return Err(already_exists(&other.record.spec.topic, &other.record.spec.id));
         }
         let old = self.number(&Key::Named(spec.topic.clone(), spec.id.clone())).ok();
         match (old, on_conflict) {
             (None, _) => Ok(self.store(record, How::New, now)),
-            (Some(_), OnConflict::Reject) => Err(already_exists(spec)),
+            (Some(_), OnConflict::Reject) => Err(already_exists(&spec.topic, &spec.id)),
             (Some(old), OnConflict::Keep) => {
                 Ok(Added { how: How::Kept, job: self.job(old).record.info(now) })
             }

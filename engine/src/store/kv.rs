@@ -11,7 +11,7 @@ use crate::queue::{KvEntry, KvQuery, KvWrite};
 use crate::time::{Now, Tick, duration_ms};
 
 #[derive(Default)]
-pub(super) struct Kv {
+pub(crate) struct Kv {
     entries: BTreeMap<Arc<str>, Entry>,
     ends: BTreeSet<(Tick, Arc<str>)>,
     version: u64,
@@ -24,7 +24,7 @@ struct Entry {
 }
 
 impl Kv {
-    pub(super) fn write(&mut self, write: KvWrite, now: Now) -> Result<u64> {
+    pub(crate) fn write(&mut self, write: KvWrite, now: Now) -> Result<u64> {
         write.check_there(self.entries.get(&write.key).map(|entry| entry.version))?;
         self.remove(&write.key);
         self.version += 1;
@@ -35,7 +35,7 @@ impl Kv {
         Ok(self.version)
     }
 
-    pub(super) fn read(&self, query: &KvQuery) -> Vec<KvEntry> {
+    pub(crate) fn read(&self, query: &KvQuery) -> Vec<KvEntry> {
         let (from, prefix, limit) = match query {
             KvQuery::Key(key) => {
                 return self.entries.get_key_value(key).into_iter().map(shown).collect();
@@ -53,8 +53,45 @@ impl Kv {
             .collect()
     }
 
+    /// Puts back what was stored: its key, value, version and end. None removes the key.
+    pub(crate) fn restore(
+        &mut self,
+        key: Arc<str>,
+        value: Option<Bytes>,
+        version: u64,
+        end: Option<Tick>,
+    ) {
+        self.remove(&key);
+        self.version = self.version.max(version);
+        if let Some(value) = value {
+            self.ends.extend(end.map(|end| (end, key.clone())));
+            self.entries.insert(key, Entry { value, version, end });
+        }
+    }
+
+    /// Goes on after this version.
+    pub(crate) fn restore_version(&mut self, version: u64) {
+        self.version = self.version.max(version);
+    }
+
+    /// The version of the last write.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Every entry after this key, with its end.
+    pub(crate) fn after(
+        &self,
+        key: Option<&str>,
+    ) -> impl Iterator<Item = (&Arc<str>, &Bytes, u64, Option<Tick>)> {
+        let from = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.entries
+            .range::<str, _>((from, Bound::Unbounded))
+            .map(|(key, entry)| (key, &entry.value, entry.version, entry.end))
+    }
+
     /// Drops what has come to its end.
-    pub(super) fn lapse(&mut self, now: Now) {
+    pub(crate) fn lapse(&mut self, now: Now) {
         while let Some((end, key)) = self.ends.first().cloned()
             && end <= now.tick
         {
@@ -62,7 +99,7 @@ impl Kv {
         }
     }
 
-    pub(super) fn next_end(&self) -> Option<Tick> {
+    pub(crate) fn next_end(&self) -> Option<Tick> {
         self.ends.first().map(|(end, _)| *end)
     }
 

@@ -1,0 +1,135 @@
+//! What a topic says about its jobs, and whether it is paused.
+
+use std::time::Duration;
+
+use super::part::{self, confirm, confirm_bits, put_retry, put_ttr};
+use super::wire::{
+    Malformed, Reader, Result, flag, put_duration, put_str, put_time, put_u16, put_varint,
+};
+use crate::time::{Now, Time, duration_ms};
+use crate::topic::{Pause, Rate, Settings};
+
+/// A topic's settings and pause, as they are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredTopic {
+    pub(crate) settings: Settings,
+    pub(crate) pause: StoredPause,
+}
+
+/// A pause by the clock on the wall, for ticks mean nothing to the next process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoredPause {
+    No,
+    Until(Time),
+    Indefinitely,
+}
+
+const TTR: u16 = 1 << 0;
+const RETRY: u16 = 1 << 1;
+const TARGET: u16 = 1 << 2;
+const RETAIN: u16 = 1 << 3;
+const RETAIN_DEAD: u16 = 1 << 4;
+const RATE: u16 = 1 << 5;
+const CONCURRENCY: u16 = 1 << 6;
+const CONFIRM_SHIFT: u16 = 7;
+const PAUSE_SHIFT: u16 = 9;
+const TWO_BITS: u16 = 0b11;
+
+impl StoredPause {
+    pub(crate) fn of(pause: Pause, now: Now) -> StoredPause {
+        match pause {
+            Pause::No => StoredPause::No,
+            Pause::Until(end) => StoredPause::Until(now.time_at(end)),
+            Pause::Indefinitely => StoredPause::Indefinitely,
+        }
+    }
+
+    /// What is left of it.
+    pub(crate) fn resume(self, now: Now) -> Pause {
+        match self {
+            StoredPause::No => Pause::No,
+            StoredPause::Until(end) if end <= now.time() => Pause::No,
+            StoredPause::Until(end) => Pause::Until(now.tick.plus_ms(end.ms_since(now.time()))),
+            StoredPause::Indefinitely => Pause::Indefinitely,
+        }
+    }
+
+    fn bits(self) -> u16 {
+        match self {
+            StoredPause::No => 0,
+            StoredPause::Until(_) => 1,
+            StoredPause::Indefinitely => 2,
+        }
+    }
+}
+
+impl StoredTopic {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let Settings { ttr, retry, target, retain, retain_dead, rate, concurrency, confirm } =
+            &self.settings;
+        put_u16(
+            out,
+            flag(TTR, ttr.is_some())
+                | flag(RETRY, retry.is_some())
+                | flag(TARGET, target.is_some())
+                | flag(RETAIN, retain.is_some())
+                | flag(RETAIN_DEAD, retain_dead.is_some())
+                | flag(RATE, rate.is_some())
+                | flag(CONCURRENCY, concurrency.is_some())
+                | (u16::from(confirm_bits(*confirm)) << CONFIRM_SHIFT)
+                | (self.pause.bits() << PAUSE_SHIFT),
+        );
+        if let Some(ttr) = ttr {
+            put_ttr(out, *ttr);
+        }
+        if let Some(retry) = retry {
+            put_retry(out, retry);
+        }
+        if let Some(target) = target {
+            put_str(out, target.as_str());
+        }
+        for retain in [retain, retain_dead].into_iter().flatten() {
+            put_duration(out, *retain);
+        }
+        if let Some(rate) = rate {
+            put_varint(out, rate.count().into());
+            put_varint(out, duration_ms(rate.per()));
+        }
+        if let Some(concurrency) = concurrency {
+            put_varint(out, concurrency.get().into());
+        }
+        if let StoredPause::Until(end) = self.pause {
+            put_time(out, end);
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<StoredTopic> {
+        let flags = reader.u16()?;
+        let settings = Settings {
+            ttr: reader.option(flags & TTR != 0, part::ttr)?,
+            retry: reader.option(flags & RETRY != 0, part::retry)?,
+            target: reader.option(flags & TARGET != 0, part::target)?,
+            retain: reader.option(flags & RETAIN != 0, Reader::duration)?,
+            retain_dead: reader.option(flags & RETAIN_DEAD != 0, Reader::duration)?,
+            rate: reader.option(flags & RATE != 0, rate)?,
+            concurrency: reader.option(flags & CONCURRENCY != 0, part::non_zero)?,
+            confirm: confirm(((flags >> CONFIRM_SHIFT) & TWO_BITS) as u8)?,
+        };
+        // The bits above, which nobody sets, would make it of no kind.
+        Ok(StoredTopic { settings, pause: pause(reader, flags >> PAUSE_SHIFT)? })
+    }
+}
+
+fn rate(reader: &mut Reader<'_>) -> Result<Rate> {
+    let (count, per_ms) = (reader.varint_u32()?, reader.varint()?);
+    Rate::new(count, Duration::from_millis(per_ms)).map_err(|_| Malformed("a rate is out of range"))
+}
+
+fn pause(reader: &mut Reader<'_>, bits: u16) -> Result<StoredPause> {
+    match bits {
+        0 => Ok(StoredPause::No),
+        1 => reader.time().map(StoredPause::Until),
+        2 => Ok(StoredPause::Indefinitely),
+        _ => Err(Malformed("a pause is of no kind")),
+    }
+}

@@ -1,0 +1,89 @@
+//! What the folder says about itself, and what its files are called.
+
+use std::io;
+
+use super::files::Files;
+use crate::error::{Code, Error, Result, excerpt};
+
+/// The format that this version writes. Older ones are read; newer ones are refused.
+pub(crate) const FORMAT: u32 = 1;
+
+const NAME: &str = "FORMAT";
+const TITLE: &str = "linger store, format ";
+
+/// The key by which the store's ids are hashed.
+pub(crate) type HashKey = [u8; 16];
+
+/// Reads what the folder says about itself; none if it is new.
+pub(crate) fn read(files: &dyn Files) -> Result<Option<HashKey>> {
+    let file = match files.open(NAME) {
+        Ok(file) => file,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(failed("reading FORMAT", cause)),
+    };
+    let mut bytes = [0; 256];
+    let len = file.read_at(&mut bytes, 0).map_err(|cause| failed("reading FORMAT", cause))?;
+    let text = String::from_utf8_lossy(&bytes[..len]);
+    parse(&text).map(Some)
+}
+
+/// Writes down what the folder is, for good.
+pub(crate) fn create(files: &dyn Files, key: HashKey) -> Result<()> {
+    let text = format!("{TITLE}{FORMAT}\nkey {:032x}\n", u128::from_be_bytes(key));
+    write_whole(files, NAME, text.as_bytes()).map_err(|cause| failed("writing FORMAT", cause))
+}
+
+/// Writes a small file so that it is there whole or not at all.
+pub(crate) fn write_whole(files: &dyn Files, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = format!("{name}.tmp");
+    match files.remove(&temporary) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
+        _ => {}
+    }
+    let file = files.create(&temporary)?;
+    file.write_at(bytes, 0)?;
+    file.sync()?;
+    files.rename(&temporary, name)?;
+    files.sync_folder()
+}
+
+fn parse(text: &str) -> Result<HashKey> {
+    let wrong = || {
+        let message = format!("FORMAT says `{}`, which is no store of ours", excerpt(text));
+        Error::new(Code::StorageFailed, message)
+    };
+    let mut lines = text.lines();
+    let title = lines.next().and_then(|line| line.strip_prefix(TITLE)).ok_or_else(wrong)?;
+    let format: u32 = title.trim().parse().map_err(|_| wrong())?;
+    if format > FORMAT {
+        let message = format!(
+            "the store has format {format}, and this version of Linger reads up to {FORMAT}; use a newer version"
+        );
+        return Err(Error::new(Code::StorageFailed, message));
+    }
+    let key = lines.next().and_then(|line| line.strip_prefix("key ")).ok_or_else(wrong)?;
+    let key = u128::from_str_radix(key.trim(), 16).map_err(|_| wrong())?;
+    Ok(key.to_be_bytes())
+}
+
+/// A failure of the disk, while opening.
+pub(crate) fn failed(what: &str, cause: io::Error) -> Error {
+    let message = format!("{what} failed: {cause}");
+    Error::new(Code::StorageFailed, message).because(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_format_is_refused_and_names_both() {
+        let newer = format!("{TITLE}{}\nkey 00\n", FORMAT + 1);
+        let refused = parse(&newer).unwrap_err();
+        assert_eq!(refused.code(), Code::StorageFailed);
+        assert!(refused.message().contains("format 2"), "{refused}");
+        for text in ["", "hello", "linger store, format x\n", "linger store, format 1\n"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+}

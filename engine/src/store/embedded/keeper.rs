@@ -1,0 +1,452 @@
+//! Keeps the house, in the background: segments made ahead of need, checkpoints, and space that
+//! comes back. Does one small thing a turn.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use super::batch::segment_header;
+use super::call::Shared;
+use super::checkpoint::{Manifest, Writer, checkpoint_name, read};
+use super::compact::{Compaction, Filling};
+use super::files::{File, Files};
+use super::inbox::{Lane, Task};
+use super::log::Ready;
+use super::place::{DATA_START, Kind, Segment, segment_name};
+use super::scan::Position;
+use super::space::{Room, Space};
+use super::state::{Copied, Cursor, State, Usage};
+use crate::time::{Bell, Now, Tick, Wake};
+
+/// How many segments are kept ready for the log. The next is made while this one fills.
+const READY: usize = 1;
+/// How many files are kept to become segments.
+const SPARES: usize = 1;
+/// Before it is closed, a checkpoint is made of less, so that opening it again is quick.
+const CLOSING_RECORDS: u64 = 10_000;
+const CLOSING_BYTES: u64 = 8 << 20;
+/// How often the house is looked over when nothing calls for it.
+const LOOK_MS: u64 = 1000;
+/// What the names of files begin with that may become segments.
+pub(crate) const SPARE: &str = "spare-";
+/// Zeros are written in pieces.
+const ZEROS: usize = 1 << 20;
+
+/// The store's housekeeping.
+pub(crate) struct Keeper {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) bell: Arc<Bell>,
+    /// Rung when the decider may have room again.
+    pub(crate) decider: Arc<Bell>,
+    pub(crate) segment_bytes: u32,
+    pub(crate) checkpoint_records: u64,
+    /// The number of the next segment.
+    pub(crate) next_segment: u32,
+    /// Names of files that may become segments.
+    pub(crate) spares: Vec<String>,
+    pub(crate) spare_number: u32,
+    /// Segments that nothing lies in, until nobody reads them any more.
+    pub(crate) retired: Vec<Arc<Segment>>,
+    /// The checkpoint in force: its number, its size, and what it says.
+    pub(crate) checkpoint: Option<(u32, u64, Manifest)>,
+    pub(crate) next_checkpoint: u32,
+    /// Checkpoints that are no longer needed.
+    pub(crate) outdated: Vec<u32>,
+    pub(crate) making: Option<Making>,
+    pub(crate) compaction: Option<Compaction>,
+    pub(crate) filling: Option<Filling>,
+    /// A question that the decider has not answered yet.
+    pub(crate) asked: Option<oneshot::Receiver<Told>>,
+    pub(crate) looked: Option<Tick>,
+    /// Whether the store is about to be closed, and whether all is left as it should be.
+    pub(crate) closing: bool,
+    pub(crate) is_tidy: bool,
+    /// Records and bytes in the log when the checkpoint in force was begun.
+    pub(crate) counted: (u64, u64),
+}
+
+/// A checkpoint that is being made.
+pub(crate) struct Making {
+    number: u32,
+    writer: Writer,
+    manifest: Option<Manifest>,
+    /// What the log held when it was begun.
+    counted: (u64, u64),
+    cursor: Cursor,
+    done: bool,
+}
+
+/// What the decider answers.
+pub(crate) enum Told {
+    Begun(Manifest, (u64, u64)),
+    Copied(Copied, Manifest),
+    Look(Look),
+    Retired(Vec<Arc<Segment>>),
+    Alive(Vec<bool>),
+    Moved,
+}
+
+/// How the house looks.
+pub(crate) struct Look {
+    usage: Vec<Usage>,
+    /// Records and bytes appended so far.
+    counted: (u64, u64),
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Worked,
+    Idle,
+}
+
+impl Keeper {
+    /// Keeps the house until the store stops, and leaves it so that opening it again is quick.
+    pub(crate) fn run(mut self) {
+        loop {
+            if !self.closing && self.shared.closing.load(Ordering::Acquire) {
+                self.closing = true;
+                self.compaction = None;
+                self.look_soon();
+            }
+            if self.is_tidy || self.shared.handover.halted().is_some() {
+                return;
+            }
+            if self.turn() == Turn::Idle {
+                let tick = self.shared.clock.now().tick.plus_ms(LOOK_MS);
+                self.shared.clock.park(&self.bell, Wake { wall: None, tick: Some(tick) });
+            }
+        }
+    }
+
+    /// Does one small thing.
+    pub(crate) fn turn(&mut self) -> Turn {
+        let done = self.try_turn();
+        done.unwrap_or_else(|cause| {
+            tracing::warn!(%cause, "keeping house failed; it is tried again");
+            self.abandon();
+            // A store that is to be closed is closed, tidy or not.
+            self.is_tidy = self.closing;
+            Turn::Idle
+        })
+    }
+
+    fn try_turn(&mut self) -> io::Result<Turn> {
+        if self.ready_count() < READY && self.make_ready()? {
+            return Ok(Turn::Worked);
+        }
+        if let Some(answer) = &mut self.asked {
+            match answer.try_recv() {
+                Ok(told) => {
+                    self.asked = None;
+                    self.told(told)?;
+                    return Ok(Turn::Worked);
+                }
+                Err(TryRecvError::Empty) => return Ok(Turn::Idle),
+                Err(TryRecvError::Closed) => {
+                    self.asked = None;
+                    return Ok(Turn::Idle);
+                }
+            }
+        }
+        if self.recycle()? {
+            return Ok(Turn::Worked);
+        }
+        if self.making.is_some() {
+            return self.go_on_with_checkpoint();
+        }
+        if self.compaction.is_some() {
+            return self.go_on_with_compaction();
+        }
+        self.look_over()
+    }
+
+    fn told(&mut self, told: Told) -> io::Result<()> {
+        match told {
+            Told::Begun(manifest, counted) => {
+                if let Some(making) = &mut self.making {
+                    making.manifest = Some(manifest);
+                    making.counted = counted;
+                }
+                Ok(())
+            }
+            Told::Copied(copied, manifest) => self.take_chunk(copied, manifest),
+            Told::Look(look) => self.decide(look),
+            Told::Retired(segments) => {
+                self.retired.extend(segments);
+                Ok(())
+            }
+            Told::Alive(alive) => self.take_alive(&alive),
+            Told::Moved => Ok(()),
+        }
+    }
+
+    /// Asks the decider something; the bell rings when the answer is there.
+    pub(crate) fn ask(
+        &mut self,
+        log_bytes: usize,
+        act: impl FnOnce(&mut State, Now) -> Told + Send + 'static,
+    ) {
+        let (sender, answer) = oneshot::channel();
+        let bell = self.bell.clone();
+        let task = Task::new(log_bytes, move |state, now| {
+            let told = act(state, now);
+            state.answer(Box::new(move || {
+                drop(sender.send(told));
+                bell.ring();
+            }));
+        });
+        // A store that stops needs no housekeeping.
+        if self.shared.inbox.push(Lane::Own, task).is_ok() {
+            self.asked = Some(answer);
+        }
+    }
+
+    fn ready_count(&self) -> usize {
+        self.ready.lock().expect("nobody panics holding it").len()
+    }
+
+    /// Makes a segment ready for the log; answers whether there was room for it.
+    fn make_ready(&mut self) -> io::Result<bool> {
+        match self.make_segment(Kind::Log) {
+            Ok(segment) => {
+                self.ready.lock().expect("nobody panics holding it").push_back(segment);
+                self.measure()?;
+                self.decider.ring();
+                Ok(true)
+            }
+            // The rest of the house is kept all the same: it may make room.
+            Err(cause) if cause.kind() == io::ErrorKind::StorageFull => {
+                let room = if self.ready_count() == 0 { Room::None } else { Room::Reserve };
+                self.space.set(room);
+                self.decider.ring();
+                Ok(false)
+            }
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// A segment whose bytes are all written, so that syncing it never has to move metadata.
+    pub(crate) fn make_segment(&mut self, kind: Kind) -> io::Result<Arc<Segment>> {
+        let (spare, file) = match self.spares.pop() {
+            Some(spare) => (spare.clone(), self.files.open(&spare)?),
+            None => self.make_spare()?,
+        };
+        let number = self.next_segment;
+        self.next_segment += 1;
+        let mut sector = [0; DATA_START as usize];
+        let header = segment_header(number, kind);
+        sector[..header.len()].copy_from_slice(&header);
+        file.write_at(&sector, 0)?;
+        file.sync()?;
+        self.files.rename(&spare, &segment_name(number))?;
+        self.files.sync_folder()?;
+        Ok(Arc::new(Segment { number, kind, file }))
+    }
+
+    fn make_spare(&mut self) -> io::Result<(String, Arc<dyn File>)> {
+        let spare = self.spare_name();
+        let name = format!("{spare}.tmp");
+        let file = self.files.create(&name)?;
+        let zeros = vec![0; ZEROS.min(self.segment_bytes as usize)];
+        let mut offset = 0;
+        while offset < self.segment_bytes as usize {
+            let len = zeros.len().min(self.segment_bytes as usize - offset);
+            if let Err(cause) = file.write_at(&zeros[..len], offset as u64) {
+                // Half a file is of no use, and its room may be needed.
+                let _ = self.files.remove(&name);
+                return Err(cause);
+            }
+            offset += len;
+        }
+        file.sync()?;
+        self.files.rename(&name, &spare)?;
+        Ok((spare, file))
+    }
+
+    fn spare_name(&mut self) -> String {
+        self.spare_number += 1;
+        format!("{SPARE}{:010}", self.spare_number)
+    }
+
+    /// Looks how much room is left: new jobs need more than what finishes old ones.
+    fn measure(&self) -> io::Result<()> {
+        let checkpoint = self.checkpoint.map_or(0, |(_, bytes, _)| bytes);
+        let reserve = checkpoint * 5 / 4 + 3 * u64::from(self.segment_bytes);
+        let room = match self.files.free_bytes()? {
+            free if free >= reserve => Room::Plenty,
+            _ if self.ready_count() > 0 => Room::Reserve,
+            _ => Room::None,
+        };
+        self.space.set(room);
+        Ok(())
+    }
+
+    /// Gives the files of retired segments back, once nobody reads them.
+    fn recycle(&mut self) -> io::Result<bool> {
+        while let Some(number) = self.outdated.pop() {
+            self.files.remove(&checkpoint_name(number))?;
+        }
+        let free = self.retired.iter().position(|segment| Arc::strong_count(segment) == 1);
+        let Some(segment) = free.map(|at| self.retired.swap_remove(at)) else { return Ok(false) };
+        let name = segment_name(segment.number);
+        if self.spares.len() >= SPARES {
+            self.files.remove(&name)?;
+        } else {
+            let spare = self.spare_name();
+            self.files.rename(&name, &spare)?;
+            self.spares.push(spare);
+        }
+        // Before its bytes become another segment's: no name may stand for both.
+        self.files.sync_folder()?;
+        Ok(true)
+    }
+
+    /// Asks how things are, now and then.
+    fn look_over(&mut self) -> io::Result<Turn> {
+        let now = self.shared.clock.now().tick;
+        if self.looked.is_some_and(|looked| now.ms_since(looked) < LOOK_MS) {
+            return Ok(Turn::Idle);
+        }
+        self.looked = Some(now);
+        self.measure()?;
+        self.ask(0, |state, _| {
+            let counted = state.log.appended_so_far();
+            Told::Look(Look { usage: state.segments.usage(), counted })
+        });
+        Ok(Turn::Idle)
+    }
+
+    /// Looks again at once.
+    pub(crate) fn look_soon(&mut self) {
+        self.looked = None;
+    }
+
+    /// What most needs to be done.
+    fn decide(&mut self, look: Look) -> io::Result<()> {
+        if self.checkpoint_is_due(&look) {
+            return self.begin_checkpoint();
+        }
+        if self.closing {
+            self.is_tidy = true;
+            return Ok(());
+        }
+        let replayed_from = self.replayed_from();
+        let old = |usage: &&Usage| {
+            usage.segment.kind == Kind::Survivors || usage.segment.number < replayed_from.segment
+        };
+        let empty: Vec<u32> = look
+            .usage
+            .iter()
+            .filter(old)
+            .filter(|usage| usage.live_bytes == 0 && !self.is_filling(usage.segment.number))
+            .map(|usage| usage.segment.number)
+            .collect();
+        if !empty.is_empty() {
+            self.ask(0, move |state, _| {
+                Told::Retired(empty.iter().filter_map(|one| state.segments.retire(*one)).collect())
+            });
+            return Ok(());
+        }
+        let sparse = look
+            .usage
+            .iter()
+            .filter(old)
+            .filter(|usage| !self.is_filling(usage.segment.number))
+            .filter(|usage| usage.live_bytes < u64::from(self.segment_bytes) / 2)
+            .min_by_key(|usage| usage.live_bytes);
+        if let Some(usage) = sparse {
+            self.begin_compaction(usage.segment.clone())?;
+        }
+        Ok(())
+    }
+
+    /// From where the log would be replayed.
+    fn replayed_from(&self) -> Position {
+        self.checkpoint.map_or(Position::default(), |(_, _, manifest)| manifest.position)
+    }
+
+    /// Due after many records, or when the log has outgrown what it is replayed onto.
+    fn checkpoint_is_due(&self, look: &Look) -> bool {
+        let records = look.counted.0 - self.counted.0;
+        let bytes = look.counted.1 - self.counted.1;
+        if self.closing {
+            return records >= CLOSING_RECORDS || bytes >= CLOSING_BYTES;
+        }
+        let checkpoint = self.checkpoint.map_or(0, |(_, bytes, _)| bytes);
+        records >= self.checkpoint_records
+            || bytes > checkpoint.max(u64::from(self.segment_bytes) * 2)
+    }
+
+    fn begin_checkpoint(&mut self) -> io::Result<()> {
+        let number = self.next_checkpoint;
+        self.next_checkpoint += 1;
+        let writer = Writer::create(&*self.files, number)?;
+        let (counted, cursor) = (self.counted, Cursor::Jobs(0));
+        self.making = Some(Making { number, writer, manifest: None, counted, cursor, done: false });
+        self.ask(0, |state, _| {
+            let counted = state.log.appended_so_far();
+            Told::Begun(state.begin_checkpoint(), counted)
+        });
+        Ok(())
+    }
+
+    fn go_on_with_checkpoint(&mut self) -> io::Result<Turn> {
+        let making = self.making.as_ref().expect("one is being made");
+        let manifest = making.manifest.expect("it was begun");
+        if !making.done {
+            let cursor = making.cursor.clone();
+            self.ask(0, move |state, now| {
+                let copied = state.copy_chunk(cursor, now);
+                Told::Copied(copied, state.end_checkpoint(manifest))
+            });
+            return Ok(Turn::Idle);
+        }
+        // Ahead of the log it would tell of jobs that the log may lose.
+        if self.shared.handover.durable() < manifest.last_batch {
+            return Ok(Turn::Idle);
+        }
+        let making = self.making.take().expect("one is being made");
+        let bytes = making.writer.publish(&*self.files, manifest)?;
+        self.read_back(making.number)?;
+        if let Some((before, _, _)) = self.checkpoint.replace((making.number, bytes, manifest)) {
+            self.outdated.push(before);
+        }
+        self.counted = making.counted;
+        self.look_soon();
+        Ok(Turn::Worked)
+    }
+
+    /// The checkpoint before goes only when this one can be read.
+    fn read_back(&self, number: u32) -> io::Result<()> {
+        let file = self.files.open(&checkpoint_name(number))?;
+        read(&*file, |_, _| Ok(())).map(|_| ()).map_err(|why| {
+            io::Error::other(format!("the checkpoint just written cannot be read: {why:?}"))
+        })
+    }
+
+    fn take_chunk(&mut self, copied: Copied, manifest: Manifest) -> io::Result<()> {
+        let Some(making) = &mut self.making else { return Ok(()) };
+        if let Some((block, payload)) = copied.block {
+            making.writer.put(block, &payload)?;
+        }
+        making.done = matches!(copied.next, Cursor::End);
+        making.manifest = Some(manifest);
+        making.cursor = copied.next;
+        Ok(())
+    }
+
+    fn abandon(&mut self) {
+        if let Some(making) = self.making.take() {
+            making.writer.abandon(&*self.files);
+        }
+        self.compaction = None;
+        self.asked = None;
+    }
+}

@@ -1,0 +1,180 @@
+//! Reading the log back.
+
+use std::io;
+use std::sync::Arc;
+
+use super::batch::{Found, HEADER_BYTES, Header, records};
+use super::codec::Malformed;
+use super::place::{DATA_START, Segment};
+
+/// A position in the log: where a batch begins or would.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    pub(crate) segment: u32,
+    pub(crate) offset: u32,
+}
+
+/// Where the log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The last batch, and its check.
+    pub(crate) batch: u64,
+    pub(crate) check: u32,
+    pub(crate) position: Position,
+    /// What there was to replay.
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Why the log cannot be read.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    Io(io::Error),
+    /// Bytes that had been durable are not what was written.
+    Corrupt {
+        segment: u32,
+        offset: u32,
+        what: &'static str,
+    },
+}
+
+impl From<io::Error> for Broken {
+    fn from(cause: io::Error) -> Broken {
+        Broken::Io(cause)
+    }
+}
+
+/// Reads every batch from `from` on, whose first is number `first`, and shows each record.
+///
+/// A batch that is broken is a torn tail and is cut, unless a later one says that it had been
+/// durable.
+pub(crate) fn scan(
+    segments: &[Arc<Segment>],
+    from: Position,
+    first: u64,
+    mut show: impl FnMut(&Segment, u32, &Found<'_>) -> Result<(), Malformed>,
+) -> Result<End, Broken> {
+    let end = End { batch: first - 1, check: 0, position: from, records: 0, bytes: 0 };
+    let mut walk = Walk { end, begun: false };
+    let mut rest = &segments[segments.partition_point(|one| one.number < from.segment)..];
+    while let Some((segment, later)) = rest.split_first() {
+        let bytes = read_all(segment)?;
+        let begin = if segment.number == from.segment { from.offset } else { 0 };
+        let offset = walk.through(segment, &bytes, begin.max(DATA_START), &mut show)?;
+        let Some(next) = walk.goes_on_in(later)? else {
+            walk.check_end(segment, &bytes, offset, later)?;
+            break;
+        };
+        rest = &later[next..];
+    }
+    Ok(walk.end)
+}
+
+/// How far a scan has come.
+struct Walk {
+    end: End,
+    /// Whether a batch was read, so that the next one must be chained to it.
+    begun: bool,
+}
+
+impl Walk {
+    /// Reads the batches of one segment; answers where the first that is none begins.
+    fn through(
+        &mut self,
+        segment: &Segment,
+        bytes: &[u8],
+        mut offset: u32,
+        show: &mut impl FnMut(&Segment, u32, &Found<'_>) -> Result<(), Malformed>,
+    ) -> Result<u32, Broken> {
+        while let Some(batch) = Read::at(bytes, offset, segment.number)
+            && self.is_next(&batch)
+        {
+            let body = offset + HEADER_BYTES as u32;
+            for found in records(batch.body, segment.number) {
+                let corrupt = |what, at: usize| Broken::Corrupt {
+                    segment: segment.number,
+                    offset: body + at as u32,
+                    what,
+                };
+                let found = found.ok_or_else(|| corrupt("a record is broken", 0))?;
+                show(segment, body, &found).map_err(|Malformed(what)| corrupt(what, found.at))?;
+                self.end.records += 1;
+            }
+            offset = body + batch.header.body_len;
+            self.end.batch = batch.header.batch;
+            self.end.check = batch.header.check;
+            self.end.position = Position { segment: segment.number, offset };
+            self.end.bytes += u64::from(batch.header.body_len);
+            self.begun = true;
+        }
+        Ok(offset)
+    }
+
+    /// Whether a batch is the next one: by number, and by the chain.
+    fn is_next(&self, batch: &Read<'_>) -> bool {
+        let chained = !self.begun || batch.header.before == self.end.check;
+        batch.header.batch == self.end.batch + 1 && chained
+    }
+
+    /// The segment in which the log goes on. Those passed over were torn before they were begun.
+    fn goes_on_in(&self, later: &[Arc<Segment>]) -> Result<Option<usize>, Broken> {
+        for (index, segment) in later.iter().enumerate() {
+            let bytes = read_all(segment)?;
+            let first = Read::at(&bytes, DATA_START, segment.number);
+            if first.is_some_and(|batch| self.is_next(&batch)) {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the log seems to end it must have ended: no later batch may say otherwise.
+    fn check_end(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        offset: u32,
+        later: &[Arc<Segment>],
+    ) -> Result<(), Broken> {
+        let next = self.end.batch + 1;
+        let mut lost = says_durable(bytes, offset, segment.number, next);
+        for segment in later {
+            lost |= says_durable(&read_all(segment)?, DATA_START, segment.number, next);
+        }
+        if lost {
+            let what = "a batch that had been durable is broken or missing";
+            return Err(Broken::Corrupt { segment: segment.number, offset, what });
+        }
+        Ok(())
+    }
+}
+
+/// A batch that is whole.
+struct Read<'a> {
+    header: Header,
+    body: &'a [u8],
+}
+
+impl<'a> Read<'a> {
+    fn at(bytes: &'a [u8], offset: u32, segment: u32) -> Option<Read<'a>> {
+        let rest = bytes.get(offset as usize..)?;
+        let header = Header::read(rest, segment)?;
+        let body = rest.get(HEADER_BYTES..HEADER_BYTES + header.body_len as usize)?;
+        (crc32c::crc32c(body) == header.body_check).then_some(Read { header, body })
+    }
+}
+
+/// Whether a header somewhere from `offset` on says that `batch` had been durable.
+fn says_durable(bytes: &[u8], offset: u32, segment: u32, batch: u64) -> bool {
+    (offset as usize..bytes.len().saturating_sub(HEADER_BYTES))
+        .filter_map(|at| Header::read(&bytes[at..], segment))
+        .any(|header| header.durable >= batch)
+}
+
+/// The whole of a segment's file.
+pub(crate) fn read_all(segment: &Segment) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; segment.file.size()? as usize];
+    let read = segment.file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}

@@ -1,0 +1,144 @@
+//! A job in the index: a small entry for each, and more for those that have more to tell.
+
+use std::sync::Arc;
+
+use crate::history::ENTRIES_MAX;
+use crate::machine::{Life, State as At};
+use crate::store::embedded::codec::Own;
+use crate::store::embedded::place::Place;
+use crate::time::Time;
+
+/// The identity of an id: a keyed hash of 128 bits.
+pub(crate) type IdHash = [u64; 2];
+
+/// What every job costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: IdHash,
+    pub(crate) number: u64,
+    /// The due time in the upper 48 bits, flags below.
+    due_and_flags: u64,
+    pub(crate) topic: u32,
+    pub(crate) priority: u32,
+    pub(crate) cold: Place,
+    /// Where the rest is, or [`NO_MORE`].
+    pub(crate) more: u32,
+}
+
+/// The job is plain: its life is what its add made of it.
+pub(crate) const NO_MORE: u32 = u32::MAX;
+
+const READY: u64 = 1;
+const HELD: u64 = 2;
+const OWN_TARGET: u64 = 4;
+const FLAGS: u64 = 0xffff;
+
+impl Entry {
+    pub(crate) fn new(number: u64, id: IdHash, topic: u32, cold: Place) -> Entry {
+        Entry { id, number, due_and_flags: 0, topic, priority: 0, cold, more: NO_MORE }
+    }
+
+    pub(crate) fn due(&self) -> Time {
+        Time::from_ms(self.due_and_flags >> 16).unwrap_or(Time::MAX)
+    }
+
+    pub(crate) fn has_own_target(&self) -> bool {
+        self.due_and_flags & OWN_TARGET != 0
+    }
+
+    pub(crate) fn set_own_target(&mut self, own: bool) {
+        self.set(OWN_TARGET, own);
+    }
+
+    fn set(&mut self, flag: u64, on: bool) {
+        self.due_and_flags =
+            if on { self.due_and_flags | flag } else { self.due_and_flags & !flag };
+    }
+
+    /// The life of a plain job.
+    pub(crate) fn plain_life(&self) -> Life {
+        let held = self.due_and_flags & HELD != 0;
+        let mut life = Life::new(self.due(), self.priority, held);
+        if self.due_and_flags & READY != 0 {
+            life.state = At::Ready;
+        }
+        life
+    }
+
+    /// Takes on what a plain entry can tell of a life; answers whether that is all of it.
+    pub(crate) fn take_on(&mut self, life: &Life) -> bool {
+        let flags = self.due_and_flags & FLAGS;
+        self.due_and_flags = life.due.as_ms() << 16 | flags;
+        self.priority = life.priority;
+        self.set(READY, life.state == At::Ready);
+        self.set(HELD, matches!(life.state, At::Waiting { held: true, .. }));
+        self.plain_life() == *life
+    }
+}
+
+/// What a job costs beyond its entry when it was handed out, failed, changed, or brought settings
+/// of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct More {
+    pub(crate) life: Life,
+    pub(crate) own: Option<Arc<Own>>,
+    pub(crate) last_error: Option<Arc<str>>,
+    /// The entries of its history, oldest first.
+    pub(crate) notes: Vec<Place>,
+}
+
+impl More {
+    /// Notes one more entry; answers the one that is forgotten for it.
+    pub(crate) fn note(&mut self, place: Place) -> Option<Place> {
+        let oldest = (self.notes.len() == ENTRIES_MAX).then(|| self.notes.remove(0));
+        self.notes.push(place);
+        oldest
+    }
+}
+
+/// Keeps what more there is, in chunks, so that growing copies nothing.
+#[derive(Default)]
+pub(crate) struct Slab {
+    chunks: Vec<Vec<Option<More>>>,
+    free: Vec<u32>,
+}
+
+const CHUNK: usize = 1024;
+
+impl Slab {
+    pub(crate) fn insert(&mut self, more: More) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            *self.spot(slot) = Some(more);
+            return slot;
+        }
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let full = (self.chunks.len() - 1) * CHUNK;
+        let chunk = self.chunks.last_mut().expect("one was pushed");
+        chunk.push(Some(more));
+        (full + chunk.len() - 1) as u32
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32) -> More {
+        let more = self.spot(slot).take().expect("the slot is taken");
+        self.free.push(slot);
+        more
+    }
+
+    pub(crate) fn get(&self, slot: u32) -> &More {
+        self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+            .as_ref()
+            .expect("the slot is taken")
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: u32) -> &mut More {
+        self.spot(slot).as_mut().expect("the slot is taken")
+    }
+
+    fn spot(&mut self, slot: u32) -> &mut Option<More> {
+        &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+    }
+}
+
+const _: () = assert!(size_of::<Entry>() == 56);

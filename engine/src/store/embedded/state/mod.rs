@@ -1,0 +1,739 @@
+//! All there is, and the one way in which a job moves. Owned by the decider.
+
+mod browse;
+mod chunk;
+mod clock;
+mod entry;
+mod find;
+mod garbage;
+mod kv;
+mod orders;
+mod pop;
+mod replay;
+mod segments;
+mod topics;
+
+pub(crate) use chunk::{Copied, Cursor};
+pub(crate) use entry::{Entry, IdHash, More, NO_MORE, Slab};
+pub(crate) use orders::{Orders, SortKey, Stand};
+pub(crate) use pop::{Call, Handed, recall};
+pub(crate) use segments::{Segments, Usage};
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::batch::{Decided, HEAD_BYTES, Tag};
+use super::codec::{Own, encode_life, encode_note};
+use super::handover::Release;
+use super::inbox::Inbox;
+use super::index::{Arena, Table};
+use super::log::{Log, Rests};
+use super::place::{Pinned, Place};
+use super::space::{IdHasher, Space};
+use crate::dice::{Dice, Lease};
+use crate::error::Result;
+use crate::history::Entry as Noted;
+use crate::job::{Id, OnConflict, When};
+use crate::machine::{
+    Event, Hold, Life, Next, Note, Owner, Refusal, Rules, State as At, Step, step,
+};
+use crate::queue::{Changed, How, Key, Lane, LetGo, Settle, Standing, Terms, UniqueIds};
+use crate::record::{Move, already_exists, check_version, first_due, not_found};
+use crate::stats::Stats;
+use crate::store::Options;
+use crate::store::kv::Kv;
+use crate::time::{Bell, Now, StepWatch, Tick, Time, duration_ms};
+use crate::topic::{Defaults, Settings, Topic};
+
+use garbage::Garbage;
+use orders::ReadyKey;
+use pop::Waiters;
+
+/// The most that one turn does of what can be put off.
+const SLICE: usize = 1000;
+/// More than a hot record, a note without texts and their heads ever take.
+const MOVE_BYTES: usize = 512;
+
+pub(crate) struct State {
+    pub(crate) log: Log,
+    pub(crate) segments: Segments,
+    pub(crate) defaults: Defaults,
+    /// The ids' and leases' chance.
+    dice: Dice,
+    unique_ids: UniqueIds,
+    hasher: IdHasher,
+    inbox: Arc<Inbox>,
+    keeper: Arc<Bell>,
+    space: Arc<Space>,
+    arena: Arena<Entry>,
+    mores: Slab,
+    ids: Table,
+    numbers: Table,
+    pub(crate) next_number: u64,
+    topics: Vec<Option<Orders>>,
+    free_topics: Vec<u32>,
+    names: HashMap<Topic, u32>,
+    sorted: BTreeMap<Topic, u32>,
+    /// Topics that changed and have to be looked at by `serve`.
+    dirty: BTreeSet<u32>,
+    /// Topics with ready jobs by the first of these, by lane.
+    with_ready: [BTreeMap<SortKey, u32>; 2],
+    /// Topics with waiting jobs by when the first of these is due.
+    due_heads: BTreeSet<(Time, u32)>,
+    waiters: Waiters,
+    pub(crate) kv: Kv,
+    /// Every lease by its end.
+    leases: BTreeSet<(Tick, u64)>,
+    /// Every lease that is tied to a connection, by that.
+    owned: BTreeSet<(Owner, u64)>,
+    /// Every dead or finished job that is not kept for ever, by when it goes.
+    lapses: BTreeSet<(Time, u64)>,
+    /// When a pause ends, or a used-up rate has its next token.
+    opens: BTreeSet<(Tick, u32)>,
+    /// Jobs of emptied topics that are to be freed.
+    garbage: Garbage,
+    /// Jobs that were held by connections of the process before.
+    orphans: VecDeque<u64>,
+    /// Jobs with records in the batch that is open.
+    fresh: Fresh,
+    watch: StepWatch,
+    stats: Stats,
+    scratch: Vec<u8>,
+    /// Whether the task at hand finds no room in the log.
+    pub(crate) out_of_room: bool,
+    /// Whether someone could not be served for want of room in the log.
+    pub(crate) starved: bool,
+}
+
+/// Which jobs were added or changed in which batch.
+#[derive(Default)]
+struct Fresh {
+    batch: u64,
+    numbers: HashSet<u64>,
+}
+
+/// A job to add, as its caller has made it ready.
+pub(crate) struct Prepared {
+    pub(crate) topic: Topic,
+    pub(crate) id: Id,
+    pub(crate) hash: IdHash,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) check: u32,
+    pub(crate) when: Option<When>,
+    pub(crate) priority: u32,
+    pub(crate) held: bool,
+    pub(crate) own: Option<Arc<Own>>,
+    pub(crate) on_conflict: OnConflict,
+}
+
+/// What a caller has made of a job that it wants to change.
+pub(crate) struct Rewritten {
+    pub(crate) payload: Vec<u8>,
+    pub(crate) check: u32,
+    pub(crate) decided: Decided,
+    pub(crate) own: Option<Arc<Own>>,
+    /// Only if the job still lies here.
+    pub(crate) was: Place,
+}
+
+/// What became of a job that was to be added.
+pub(crate) enum Decision {
+    Added { how: How, number: u64, life: Life },
+    Kept(Snapshot),
+}
+
+/// A job as it is now, with the places of what is on disk.
+pub(crate) struct Snapshot {
+    pub(crate) number: u64,
+    pub(crate) life: Life,
+    pub(crate) last_error: Option<Arc<str>>,
+    pub(crate) cold: Pinned,
+    pub(crate) notes: Vec<Pinned>,
+}
+
+/// What a change came to.
+pub(crate) enum Outcome {
+    Done(Changed),
+    /// The job was rewritten or moved meanwhile: read it again.
+    Stale,
+}
+
+/// What the store around the state brings.
+pub(crate) struct Around {
+    pub(crate) log: Log,
+    pub(crate) segments: Segments,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) hasher: IdHasher,
+    /// Rung when there is something for the keeper.
+    pub(crate) keeper: Arc<Bell>,
+}
+
+impl State {
+    pub(crate) fn new(options: &Options, around: Around) -> State {
+        State {
+            log: around.log,
+            segments: around.segments,
+            defaults: options.defaults.clone(),
+            dice: options.dice.clone(),
+            unique_ids: options.unique_ids,
+            hasher: around.hasher,
+            inbox: around.inbox,
+            keeper: around.keeper,
+            space: around.space,
+            arena: Arena::new(),
+            mores: Slab::default(),
+            ids: Table::new(),
+            numbers: Table::new(),
+            next_number: 1,
+            topics: Vec::new(),
+            free_topics: Vec::new(),
+            names: HashMap::new(),
+            sorted: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            with_ready: Default::default(),
+            due_heads: BTreeSet::new(),
+            waiters: Waiters::default(),
+            kv: Kv::default(),
+            leases: BTreeSet::new(),
+            owned: BTreeSet::new(),
+            lapses: BTreeSet::new(),
+            opens: BTreeSet::new(),
+            garbage: Garbage::default(),
+            orphans: VecDeque::new(),
+            fresh: Fresh::default(),
+            watch: StepWatch::default(),
+            stats: Stats::default(),
+            scratch: Vec::new(),
+            out_of_room: false,
+            starved: false,
+        }
+    }
+
+    /// Lets an answer go when all that is in the log by now is safe.
+    pub(crate) fn answer(&mut self, release: Release) {
+        self.log.answer(release, Rests::All);
+    }
+
+    pub(crate) fn add(&mut self, new: Prepared, now: Now) -> Result<Decision> {
+        let repeat = new.own.as_ref().and_then(|own| own.repeat.as_ref());
+        let due = first_due(new.when, repeat, now)?;
+        let taken = self.conflicting(&new)?;
+        match (taken, new.on_conflict) {
+            (Some(_), OnConflict::Reject) => return Err(already_exists(&new.topic, &new.id)),
+            (Some(slot), OnConflict::Keep) => return Ok(Decision::Kept(self.snapshot(slot))),
+            _ => {}
+        }
+        self.space.check_growth()?;
+        let how = if taken.is_some() { How::Replaced } else { How::New };
+        // Both in one batch: replaced is one step.
+        self.log.begin_step(HEAD_BYTES * 2 + super::batch::DECIDED_BYTES + new.payload.len());
+        if let Some(slot) = taken {
+            self.log_gone(slot);
+            self.remove(slot);
+        }
+        let slot = self.insert(new, due, now);
+        Ok(Decision::Added { how, number: self.arena[slot].number, life: self.life(slot) })
+    }
+
+    /// The job that has this topic and id, or a refusal if the id may not be in a second topic.
+    fn conflicting(&self, new: &Prepared) -> Result<Option<u32>> {
+        let same = self.named(&new.topic, new.hash);
+        if self.unique_ids == UniqueIds::Global && same.is_none() {
+            let others = self.by_id(new.hash);
+            if let Some(other) = others.into_iter().min_by_key(|slot| self.arena[*slot].number) {
+                return Err(already_exists(&self.orders_of(other).name, &new.id));
+            }
+        }
+        Ok(same)
+    }
+
+    fn insert(&mut self, new: Prepared, due: Time, now: Now) -> u32 {
+        let number = self.next_number;
+        self.stats.added += 1;
+        let topic = self.topic_for(&new.topic);
+        let orders = self.topics[topic as usize].as_mut().expect("it was made");
+        orders.added += 1;
+        let decided =
+            Decided { created_ms: now.time().as_ms(), base_ms: due.as_ms(), added: orders.added };
+        let cold = self.put_cold(number, decided, &new.payload, new.check);
+        self.freshen(number);
+        self.next_number += 1;
+        let life = Life::new(due, new.priority, new.held);
+        let slot = self.enter(Entry::new(number, new.hash, topic, cold), life, new.own, now);
+        self.promote(slot, now);
+        slot
+    }
+
+    /// Puts a job into the index.
+    fn enter(&mut self, mut entry: Entry, life: Life, own: Option<Arc<Own>>, now: Now) -> u32 {
+        let plain = entry.take_on(&life) && own.is_none();
+        entry.set_own_target(own.as_ref().is_some_and(|own| own.target.is_some()));
+        if !plain {
+            let more = More { life, own, last_error: None, notes: Vec::new() };
+            entry.more = self.mores.insert(more);
+        }
+        let (hash, number) = (entry.id, entry.number);
+        self.segments.born(entry.cold);
+        let slot = self.arena.insert(entry);
+        let arena = &self.arena;
+        self.ids.insert(hash[0], slot, |slot| arena[slot].id[0]);
+        self.numbers.insert(spread(number), slot, |slot| spread(arena[slot].number));
+        self.stand_up(slot, now.tick);
+        slot
+    }
+
+    /// Takes a job out of the index.
+    fn remove(&mut self, slot: u32) {
+        self.stand_down(slot);
+        self.forget(slot);
+    }
+
+    /// Takes a job out of the index that stands nowhere any more.
+    fn forget(&mut self, slot: u32) {
+        let Entry { id, number, more, cold, .. } = self.arena[slot];
+        let arena = &self.arena;
+        self.ids.remove(id[0], |other| other == slot, |slot| arena[slot].id[0]);
+        let rehash = |slot: u32| spread(arena[slot].number);
+        self.numbers.remove(spread(number), |other| other == slot, rehash);
+        self.segments.died(cold);
+        if more != NO_MORE {
+            for place in self.mores.remove(more).notes {
+                self.segments.died(place);
+            }
+        }
+        self.arena.remove(slot);
+    }
+
+    pub(crate) fn settle(&mut self, settle: Settle, now: Now) -> Result<Changed> {
+        let slot = self.slot_of(&settle.key).ok_or_else(|| not_found(&settle.key))?;
+        self.make_and_show(slot, &Move::settle(settle), now)
+    }
+
+    /// Changes a job by hand. A rewritten one only if nothing has changed since it was read.
+    pub(crate) fn change(
+        &mut self,
+        key: &Key,
+        if_version: Option<u64>,
+        made: &Move,
+        rewritten: Option<Rewritten>,
+        now: Now,
+    ) -> Result<Outcome> {
+        let slot = self.slot_of(key).ok_or_else(|| not_found(key))?;
+        check_version(if_version, self.life(slot).version)?;
+        if let Some(rewritten) = &rewritten {
+            if self.arena[slot].cold != rewritten.was {
+                return Ok(Outcome::Stale);
+            }
+            self.step(slot, &self.life(slot), &made.event, now)?;
+            self.space.check_growth()?;
+        }
+        let changed = self.make_rewritten(slot, made, rewritten, now)?;
+        Ok(Outcome::Done(self.shown(slot, changed, now)))
+    }
+
+    fn make_and_show(&mut self, slot: u32, made: &Move, now: Now) -> Result<Changed> {
+        let changed = self.make(slot, made, now)?;
+        Ok(self.shown(slot, changed, now))
+    }
+
+    fn shown(&self, slot: u32, changed: bool, now: Now) -> Changed {
+        // A job that is gone leaves its slot free until the next insert, so this is still it.
+        let job = self.arena.get(slot).map(|entry| standing(entry.number, &self.life(slot), now));
+        Changed { changed, job }
+    }
+
+    /// Lets go of some leases of an owner; answers how many, and whether there are more.
+    pub(crate) fn let_go(&mut self, owner: Owner, how: LetGo, now: Now) -> (u64, bool) {
+        let mut gone = 0;
+        for _ in 0..SLICE {
+            let mut owned = self.owned.range((owner, 0)..=(owner, u64::MAX));
+            let Some((_, number)) = owned.next().copied() else { return (gone, false) };
+            if !self.log.has_room(MOVE_BYTES) {
+                break;
+            }
+            if let Some(slot) = self.numbered(number) {
+                self.make(slot, &Move::let_go(how), now).expect("an owned job is reserved");
+                gone += 1;
+            } else {
+                self.owned.remove(&(owner, number));
+            }
+        }
+        (gone, true)
+    }
+
+    /// The one way in which a job moves: decided by the machine, then carried out as a whole.
+    pub(crate) fn make(&mut self, slot: u32, made: &Move, now: Now) -> Result<bool, Refusal> {
+        self.make_rewritten(slot, made, None, now)
+    }
+
+    fn make_rewritten(
+        &mut self,
+        slot: u32,
+        made: &Move,
+        rewritten: Option<Rewritten>,
+        now: Now,
+    ) -> Result<bool, Refusal> {
+        let before = self.life(slot);
+        let step = self.step(slot, &before, &made.event, now)?;
+        self.stats.count(&made.event, &before, &step);
+        match step.next {
+            Next::Same => Ok(false),
+            Next::Gone => {
+                self.log_gone(slot);
+                self.remove(slot);
+                Ok(true)
+            }
+            Next::Keep(life) => {
+                self.turn(slot, before, life, step.note, made, rewritten, now);
+                Ok(true)
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one step, told whole")]
+    fn turn(
+        &mut self,
+        slot: u32,
+        before: Life,
+        life: Life,
+        note: Option<Note>,
+        made: &Move,
+        rewritten: Option<Rewritten>,
+        now: Now,
+    ) {
+        let since = self.stand_down(slot);
+        let hand_out = matches!(made.event, Event::Reserve(_) | Event::ReserveNamed(_));
+        if hand_out && before.state == At::Ready {
+            let ready_us = since.map_or(0, |since| now.tick.as_us().saturating_sub(since.as_us()));
+            self.stats.ready_to_handed_out.record(ready_us);
+        }
+        let noted = note.map(|note| noted(note, &before, made, now));
+        if made.event != Event::Due {
+            self.log_move(slot, &life, noted.as_ref(), rewritten, now);
+            if !hand_out {
+                self.freshen(self.arena[slot].number);
+            }
+        }
+        let since = if before.state == At::Ready { since.unwrap_or(now.tick) } else { now.tick };
+        self.set_life(slot, life);
+        if let Some(error) = noted.and_then(|noted| noted.error) {
+            self.more_mut(slot).last_error = Some(error);
+        }
+        self.stand_up(slot, since);
+        if made.event != Event::Due {
+            self.promote(slot, now);
+        }
+    }
+
+    /// Writes down what a job has become: its records lie in one batch.
+    fn log_move(
+        &mut self,
+        slot: u32,
+        life: &Life,
+        noted: Option<&Noted>,
+        rewritten: Option<Rewritten>,
+        now: Now,
+    ) {
+        let number = self.arena[slot].number;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        encode_life(life, now, &mut scratch);
+        let hot = scratch.len();
+        if let Some(noted) = noted {
+            encode_note(noted, &mut scratch);
+        }
+        let cold_len = rewritten.as_ref().map_or(0, |cold| cold.payload.len() + 64);
+        self.log.begin_step(scratch.len() + 2 * HEAD_BYTES + cold_len);
+        if let Some(cold) = rewritten {
+            self.rewrite(slot, cold);
+        }
+        self.log.put(Tag::Hot, number, &scratch[..hot]);
+        if noted.is_some() {
+            let place = self.log.put(Tag::Note, number, &scratch[hot..]);
+            self.know_begun();
+            self.note(slot, place);
+        }
+        self.scratch = scratch;
+    }
+
+    fn rewrite(&mut self, slot: u32, cold: Rewritten) {
+        let number = self.arena[slot].number;
+        let place = self.put_cold(number, cold.decided, &cold.payload, cold.check);
+        let old = std::mem::replace(&mut self.arena[slot].cold, place);
+        self.segments.died(old);
+        self.segments.born(place);
+        self.arena[slot].set_own_target(cold.own.as_ref().is_some_and(|own| own.target.is_some()));
+        if cold.own.is_some() || self.arena[slot].more != NO_MORE {
+            self.more_mut(slot).own = cold.own;
+        }
+    }
+
+    fn note(&mut self, slot: u32, place: Place) {
+        self.segments.born(place);
+        if let Some(forgotten) = self.more_mut(slot).note(place) {
+            self.segments.died(forgotten);
+        }
+    }
+
+    fn log_gone(&mut self, slot: u32) {
+        self.log.put(Tag::Gone, self.arena[slot].number, &[]);
+    }
+
+    /// Notes that a job has a record in the batch that is open.
+    fn freshen(&mut self, number: u64) {
+        let batch = self.log.batch();
+        if self.fresh.batch != batch {
+            self.fresh.batch = batch;
+            self.fresh.numbers.clear();
+        }
+        self.fresh.numbers.insert(number);
+    }
+
+    fn is_fresh(&self, number: u64) -> bool {
+        self.fresh.batch == self.log.batch() && self.fresh.numbers.contains(&number)
+    }
+
+    fn step(&self, slot: u32, life: &Life, event: &Event, now: Now) -> Result<Step, Refusal> {
+        let own = self.own(slot);
+        let settings = &self.orders_of(slot).settings;
+        let retain = own.and_then(|own| own.retain).or(settings.retain).or(self.defaults.retain);
+        let rules = Rules {
+            retry: own
+                .and_then(|own| own.retry.as_ref())
+                .or(settings.retry.as_ref())
+                .unwrap_or(&self.defaults.retry),
+            repeat: own.and_then(|own| own.repeat.as_ref()),
+            retain_ms: retain.map(duration_ms),
+            chance: self.dice.jitter(self.arena[slot].number, life.attempt),
+        };
+        step(life, event, &rules, now)
+    }
+
+    /// The hold that a hand-out on these terms would make.
+    fn hold(&self, slot: u32, terms: Terms, now: Now) -> Hold {
+        let own = self.own(slot).and_then(|own| own.ttr);
+        let settings = &self.orders_of(slot).settings;
+        let ttr = terms.ttr.or(own).or(settings.ttr).unwrap_or(self.defaults.ttr);
+        Hold {
+            // By version, not by hand-outs: a recalled one must not share a lease with the next.
+            lease: self.lease(slot),
+            since: now.tick,
+            until: now.tick.plus_ms(ttr.as_ms()),
+            ttr,
+            owner: terms.owner,
+        }
+    }
+
+    fn lease(&self, slot: u32) -> Lease {
+        self.dice.lease(self.arena[slot].number, self.life(slot).version)
+    }
+
+    /// Makes a job ready if it is due.
+    fn promote(&mut self, slot: u32, now: Now) {
+        self.make(slot, &Move::plain(Event::Due), now).expect("the clock is never refused");
+    }
+
+    /// Puts a job into every order there is.
+    fn stand_up(&mut self, slot: u32, since: Tick) {
+        let (life, entry) = (self.life(slot), self.arena[slot]);
+        let stand = Stand { since, ..Stand::new(&entry, slot, &life) };
+        let orders = self.topics[entry.topic as usize].as_mut().expect("a job's topic is there");
+        orders.enter(&self.arena, &stand);
+        match life.state {
+            At::Reserved(hold) => {
+                self.leases.insert((hold.until, entry.number));
+                self.owned.extend(hold.owner.map(|owner| (owner, entry.number)));
+            }
+            At::Dead { .. } => {
+                if let Some(error) = self.last_error(slot) {
+                    self.orders_mut(slot).count_error(&error, true);
+                }
+            }
+            _ => {}
+        }
+        let lapses = self.lapses_at(slot, &life);
+        self.lapses.extend(lapses.map(|at| (at, entry.number)));
+        self.look_again(entry.topic);
+    }
+
+    /// Takes a job out of the same; answers since when it was ready, if it was.
+    fn stand_down(&mut self, slot: u32) -> Option<Tick> {
+        let (life, entry) = (self.life(slot), self.arena[slot]);
+        let stand = Stand::new(&entry, slot, &life);
+        let orders = self.topics[entry.topic as usize].as_mut().expect("a job's topic is there");
+        let since = orders.leave(&self.arena, &stand);
+        self.unlist(slot, &entry, &life);
+        if matches!(life.state, At::Dead { .. })
+            && let Some(error) = self.last_error(slot)
+        {
+            self.orders_mut(slot).count_error(&error, false);
+        }
+        self.look_again(entry.topic);
+        since
+    }
+
+    /// Takes a job out of the orders that span topics.
+    fn unlist(&mut self, slot: u32, entry: &Entry, life: &Life) {
+        if let At::Reserved(hold) = life.state {
+            self.leases.remove(&(hold.until, entry.number));
+            if let Some(owner) = hold.owner {
+                self.owned.remove(&(owner, entry.number));
+            }
+        }
+        if let Some(at) = self.lapses_at(slot, life) {
+            self.lapses.remove(&(at, entry.number));
+        }
+    }
+
+    /// When it is no longer kept, dead or finished; none if it is neither, or is kept for ever.
+    fn lapses_at(&self, slot: u32, life: &Life) -> Option<Time> {
+        match life.state {
+            At::Finished { until, .. } => Some(until),
+            At::Dead { at } => {
+                let retain = self.orders_of(slot).settings.retain_dead;
+                retain.map(|retain| at.saturating_add_ms(duration_ms(retain)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Notes that a topic has changed.
+    fn look_again(&mut self, topic: u32) {
+        let orders = self.topics[topic as usize].as_mut().expect("the topic is there");
+        for (lane, with_ready) in [Lane::Pull, Lane::Push].into_iter().zip(&mut self.with_ready) {
+            let head = orders.head(lane).as_ref().map(ReadyKey::place);
+            let before = std::mem::replace(&mut orders.listed[lane as usize], head);
+            if before != head {
+                before.map(|place| with_ready.remove(&place));
+                head.map(|place| with_ready.insert(place, topic));
+            }
+        }
+        let due = orders.first_due().map(|key| Time::from_ms(key.due_ms()).unwrap_or(Time::MAX));
+        let before = std::mem::replace(&mut orders.listed_due, due);
+        if before != due {
+            before.map(|due| self.due_heads.remove(&(due, topic)));
+            self.due_heads.extend(due.map(|due| (due, topic)));
+        }
+        self.dirty.insert(topic);
+    }
+
+    fn put_cold(&mut self, number: u64, decided: Decided, payload: &[u8], check: u32) -> Place {
+        let place = self.log.put_cold(number, decided, payload, check);
+        self.know_begun();
+        place
+    }
+
+    /// Takes note of the segments that the log has begun.
+    fn know_begun(&mut self) {
+        for segment in self.log.take_begun() {
+            self.segments.insert(segment);
+            // The next one is to be made before it is needed.
+            self.keeper.ring();
+        }
+    }
+
+    /// The job as it is now.
+    pub(crate) fn snapshot(&self, slot: u32) -> Snapshot {
+        let entry = &self.arena[slot];
+        let notes = match entry.more {
+            NO_MORE => Vec::new(),
+            more => {
+                self.mores.get(more).notes.iter().map(|note| self.segments.pin(*note)).collect()
+            }
+        };
+        Snapshot {
+            number: entry.number,
+            life: self.life(slot),
+            last_error: self.last_error(slot),
+            cold: self.segments.pin(entry.cold),
+            notes,
+        }
+    }
+
+    pub(crate) fn life(&self, slot: u32) -> Life {
+        let entry = &self.arena[slot];
+        match entry.more {
+            NO_MORE => entry.plain_life(),
+            more => self.mores.get(more).life.clone(),
+        }
+    }
+
+    fn set_life(&mut self, slot: u32, life: Life) {
+        let entry = &mut self.arena[slot];
+        let plain = entry.take_on(&life);
+        match entry.more {
+            NO_MORE if plain => {}
+            NO_MORE => {
+                let more = More { life, own: None, last_error: None, notes: Vec::new() };
+                entry.more = self.mores.insert(more);
+            }
+            more => self.mores.get_mut(more).life = life,
+        }
+    }
+
+    /// What there is beyond the entry, made if there was none.
+    fn more_mut(&mut self, slot: u32) -> &mut More {
+        if self.arena[slot].more == NO_MORE {
+            let life = self.life(slot);
+            let more = More { life, own: None, last_error: None, notes: Vec::new() };
+            self.arena[slot].more = self.mores.insert(more);
+        }
+        self.mores.get_mut(self.arena[slot].more)
+    }
+
+    fn own(&self, slot: u32) -> Option<&Own> {
+        match self.arena[slot].more {
+            NO_MORE => None,
+            more => self.mores.get(more).own.as_deref(),
+        }
+    }
+
+    fn last_error(&self, slot: u32) -> Option<Arc<str>> {
+        match self.arena[slot].more {
+            NO_MORE => None,
+            more => self.mores.get(more).last_error.clone(),
+        }
+    }
+
+    /// A topic's settings, for an answer.
+    fn settings_of(&self, slot: u32) -> Arc<Settings> {
+        self.orders_of(slot).settings.clone()
+    }
+}
+
+/// Spreads numbers that follow one another over a table.
+fn spread(number: u64) -> u64 {
+    let mixed = (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+fn noted(note: Note, before: &Life, made: &Move, now: Now) -> Noted {
+    Noted {
+        at: now.time(),
+        what: note.what,
+        attempt: before.attempt,
+        took_ms: note.took_ms,
+        error: made.error.clone().or(note.error.map(Arc::from)),
+        report: made.report.clone(),
+        by: made.by.clone(),
+    }
+    .clipped()
+}
+
+fn standing(number: u64, life: &Life, now: Now) -> Standing {
+    let reserved_until = match life.state {
+        At::Reserved(hold) => Some(now.time_at(hold.until)),
+        _ => None,
+    };
+    Standing {
+        number,
+        stage: life.stage(),
+        due: life.due,
+        priority: life.priority,
+        attempt: life.attempt,
+        occurrence: life.occurrence,
+        version: life.version,
+        reserved_until,
+    }
+}

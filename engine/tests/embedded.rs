@@ -1,0 +1,209 @@
+//! What the embedded store promises beyond every store: it is there again when it is opened again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use linger::dice::Dice;
+use linger::error::Code;
+use linger::job::Job;
+use linger::machine::{Owner, Stage};
+use linger::queue::{
+    Ask, Expect, Filter, JobInfo, KvQuery, KvWrite, Query, Queue, Settle, Terms, TopicChange,
+    Topics, Verdict,
+};
+use linger::store::Options;
+use linger::store::embedded::{Embedded, Settings};
+use linger::testkit::SimClock;
+use linger::time::{HOUR, MINUTE, SECOND};
+use linger::topic::{Settings as TopicSettings, Topic};
+
+fn open(folder: &Path, clock: &Arc<SimClock>) -> Embedded {
+    let settings =
+        Settings { segment_bytes: 1 << 20, checkpoint_records: 50, ..Settings::default() };
+    let options = Options { clock: clock.clone(), dice: Dice::secret(), ..Options::default() };
+    Embedded::open(folder, options, settings).expect("the folder is a store")
+}
+
+fn topic(name: &str) -> Topic {
+    name.parse().expect("a topic")
+}
+
+async fn add(store: &Embedded, job: Job) {
+    let new = job.check(store.clock().now().time()).expect("a right job");
+    store.add_all(vec![new]).await.unwrap().pop().unwrap().expect("it is taken");
+}
+
+async fn all(store: &Embedded, name: &str) -> Vec<JobInfo> {
+    let query = Query { limit: 1000, ..Query::all(topic(name)) };
+    store.browse(query).await.expect("a right query").jobs
+}
+
+async fn full(store: &Embedded, name: &str) -> Vec<JobInfo> {
+    let mut jobs = Vec::new();
+    for job in all(store, name).await {
+        let key = linger::queue::Key::Named(topic(name), job.spec.id.clone());
+        jobs.push(store.get(&key).await.expect("it was listed"));
+    }
+    jobs
+}
+
+/// One job in every state, with some history.
+async fn fill(store: &Embedded, clock: &SimClock) {
+    let settings = TopicSettings { retain: Some(HOUR), ..TopicSettings::default() };
+    store.configure(&topic("t"), TopicChange::Set(Box::new(settings))).await.unwrap();
+    for id in ["finished", "dead", "retry", "released", "reserved"] {
+        add(store, Job::new("t", format!("body of {id}")).id(id)).await;
+        let popped = store.pop(Ask::one(topic("t"))).await.unwrap().remove(0);
+        let verdict = match id {
+            "finished" => Verdict::Finish,
+            "dead" => Verdict::Bury { error: Some("broken".into()), priority: None },
+            "retry" => Verdict::Fail { error: "not now".into(), retry_in: Some(MINUTE) },
+            "released" => Verdict::Release { delay: HOUR, priority: Some(7) },
+            _ => continue,
+        };
+        clock.advance(SECOND);
+        store.settle(vec![Settle::delivery(&popped, verdict)]).await.unwrap().remove(0).unwrap();
+    }
+    add(store, Job::new("t", "held").id("held").held()).await;
+    add(store, Job::new("t", "delayed").id("delayed").delay(HOUR).ttr(5 * SECOND)).await;
+    add(store, Job::new("t", "ready").id("ready").priority(3)).await;
+}
+
+#[tokio::test]
+async fn every_state_is_there_again_with_its_history() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
+    let store = open(folder.path(), &clock);
+    fill(&store, &clock).await;
+    let before = full(&store, "t").await;
+    assert_eq!(before.len(), 8);
+    let topics = store.topics(Topics::One(topic("t"))).await.unwrap();
+    drop(store);
+    for round in 0..3 {
+        let store = open(folder.path(), &clock);
+        assert_eq!(full(&store, "t").await, before, "round {round}");
+        assert_eq!(store.topics(Topics::One(topic("t"))).await.unwrap(), topics);
+        drop(store);
+    }
+}
+
+#[tokio::test]
+async fn a_checkpoint_and_the_log_after_it_make_the_whole() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
+    let mut store = open(folder.path(), &clock);
+    for round in 0..6 {
+        for n in 0..100 {
+            let id = format!("{round}-{n}");
+            add(&store, Job::new("t", format!("body {id}")).id(id).delay(HOUR)).await;
+        }
+        let filter = Filter { id_prefix: Some(format!("{round}-1").into()), ..Filter::default() };
+        let sweep = linger::queue::Sweep {
+            topic: topic("t"),
+            filter,
+            bulk: linger::queue::Bulk::Delete,
+            limit: None,
+            mode: linger::queue::Mode::Apply,
+            by: None,
+        };
+        assert_eq!(store.sweep(sweep).await.unwrap(), 11);
+        // Time for the keeper to look, and a chance to work.
+        clock.advance(2 * SECOND);
+        let before = full(&store, "t").await;
+        assert_eq!(before.len(), (round + 1) * 89);
+        drop(store);
+        store = open(folder.path(), &clock);
+        assert_eq!(full(&store, "t").await, before, "round {round}");
+    }
+    let names = std::fs::read_dir(folder.path()).unwrap();
+    let names: Vec<_> = names.map(|one| one.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(names.iter().any(|name| name.starts_with("checkpoint-")), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_lease_outlives_the_process_unless_it_is_tied_to_a_connection() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
+    let store = open(folder.path(), &clock);
+    add(&store, Job::new("t", "free").id("1")).await;
+    add(&store, Job::new("t", "tied").id("2")).await;
+    let free = store.pop(Ask::one(topic("t"))).await.unwrap().remove(0);
+    let terms = Terms { ttr: None, owner: Some(Owner(7)) };
+    let tied = store.pop(Ask { terms, ..Ask::one(topic("t")) }).await.unwrap().remove(0);
+    drop(store);
+
+    let store = open(folder.path(), &clock);
+    let lost =
+        store.settle(vec![Settle::delivery(&tied, Verdict::Finish)]).await.unwrap().remove(0);
+    assert_eq!(lost.unwrap_err().code(), Code::LeaseLost);
+    let again = store.pop(Ask::one(topic("t"))).await.unwrap().remove(0);
+    assert_eq!((again.id().as_str(), again.job.attempt), ("2", 2));
+    assert!(store.pop(Ask::one(topic("t"))).await.unwrap().is_empty(), "the other is held");
+    let done =
+        store.settle(vec![Settle::delivery(&free, Verdict::Finish)]).await.unwrap().remove(0);
+    assert!(done.unwrap().changed);
+}
+
+#[tokio::test]
+async fn a_lease_that_ran_out_meanwhile_is_over_and_a_clock_set_back_makes_none_longer() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
+    let store = open(folder.path(), &clock);
+    add(&store, Job::new("t", "x").id("1")).await;
+    add(&store, Job::new("t", "x").id("2").ttr(HOUR)).await;
+    for _ in 0..2 {
+        store.pop(Ask::one(topic("t"))).await.unwrap().remove(0);
+    }
+    drop(store);
+    clock.advance(2 * MINUTE);
+    clock.jump_ms(-10 * 60_000);
+    let store = open(folder.path(), &clock);
+    clock.advance(MINUTE);
+    assert_eq!(store.pop(Ask::one(topic("t"))).await.unwrap().remove(0).id().as_str(), "1");
+    clock.advance(HOUR - MINUTE);
+    let both = store.pop(Ask { max: 2, ..Ask::one(topic("t")) }).await.unwrap();
+    assert_eq!(both.iter().map(|one| one.id().as_str()).collect::<Vec<_>>(), ["1", "2"]);
+}
+
+#[tokio::test]
+async fn keys_and_what_was_emptied_stay_as_they_were() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
+    let store = open(folder.path(), &clock);
+    let put = |key: &str, ttl| KvWrite {
+        key: key.into(),
+        value: Some(key.to_owned().into()),
+        expect: Expect::Any,
+        ttl,
+    };
+    for (key, ttl) in [("a", None), ("b", Some(HOUR)), ("c", Some(SECOND)), ("d", None)] {
+        store.kv_write(put(key, ttl)).await.unwrap();
+    }
+    let version = store.kv_write(KvWrite { value: None, ..put("d", None) }).await.unwrap();
+    for n in 0..10 {
+        add(&store, Job::new("t", "x").id(n.to_string())).await;
+    }
+    assert_eq!(store.configure(&topic("t"), TopicChange::Empty).await.unwrap(), 10);
+    add(&store, Job::new("t", "new").id("3")).await;
+    drop(store);
+
+    clock.advance(MINUTE);
+    let store = open(folder.path(), &clock);
+    let query = KvQuery::Prefix { prefix: "".into(), after: None, limit: 10 };
+    let keys = store.kv_read(query).await.unwrap();
+    assert_eq!(keys.iter().map(|one| &*one.key).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(store.kv_write(put("d", None)).await.unwrap() > version, "versions are never reused");
+    let jobs = full(&store, "t").await;
+    assert_eq!(jobs.len(), 1);
+    assert_eq!((jobs[0].stage, jobs[0].number), (Stage::Ready, 11));
+}
+
+#[tokio::test]
+async fn a_second_process_is_kept_out_and_a_newer_format_is_refused() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
+    let store = open(folder.path(), &clock);
+    let again = Embedded::open(folder.path(), Options::default(), Settings::default());
+    assert_eq!(again.err().map(|refused| refused.code()), Some(Code::Unavailable));
+    drop(store);
+    let format = folder.path().join("FORMAT");
+    let text = std::fs::read_to_string(&format).unwrap();
+    std::fs::write(&format, text.replace("format 1", "format 2")).unwrap();
+    let newer = Embedded::open(folder.path(), Options::default(), Settings::default());
+    let refused = newer.err().expect("it is refused");
+    assert!(refused.message().contains("use a newer version"), "{refused}");
+}
