@@ -25,6 +25,12 @@
 //! Inside: [`queue::Queue`] is the seam that every store stands behind, [`machine::step`] is one
 //! job's whole life as a pure function, and feature `testkit` brings what proves a store.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench_support {
+    //! What `linger-bench` needs of the inside. No part of the interface.
+    pub use crate::store::embedded::{Null, Safe, record_bytes};
+}
 pub mod dice;
 pub mod error;
 pub mod history;

@@ -200,27 +200,39 @@ impl Wake {
 /// Wakes one parked thread. A ring before the wait is not lost.
 #[derive(Debug, Default)]
 pub struct Bell {
-    rung: Mutex<bool>,
+    state: Mutex<Rung>,
     heard: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Rung {
+    rung: bool,
+    /// Whether anyone listens: to wake nobody costs a call to the kernel too.
+    awaited: bool,
 }
 
 impl Bell {
     /// Wakes the thread that waits, or the next one that will.
     pub fn ring(&self) {
-        *self.rung.lock().expect("nobody panics holding a bell") = true;
-        self.heard.notify_one();
+        let mut state = self.state.lock().expect("nobody panics holding a bell");
+        let wakes = state.awaited && !state.rung;
+        state.rung = true;
+        drop(state);
+        if wakes {
+            self.heard.notify_one();
+        }
     }
 
     /// Waits for a ring, at most `limit`.
     pub fn wait(&self, limit: Option<Duration>) {
-        let rung = self.rung.lock().expect("nobody panics holding a bell");
-        let mut rung = match limit {
-            None => self.heard.wait_while(rung, |rung| !*rung).expect("as above"),
-            Some(limit) => {
-                self.heard.wait_timeout_while(rung, limit, |rung| !*rung).expect("as above").0
-            }
+        let mut state = self.state.lock().expect("nobody panics holding a bell");
+        state.awaited = true;
+        let silent = |state: &mut Rung| !state.rung;
+        let mut state = match limit {
+            None => self.heard.wait_while(state, silent).expect("as above"),
+            Some(limit) => self.heard.wait_timeout_while(state, limit, silent).expect("as above").0,
         };
-        *rung = false;
+        *state = Rung::default();
     }
 }
 

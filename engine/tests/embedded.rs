@@ -12,8 +12,9 @@ use linger::queue::{
     Topics, Verdict,
 };
 use linger::store::Options;
-use linger::store::embedded::{Embedded, Settings};
-use linger::testkit::SimClock;
+use linger::store::embedded::files::Files;
+use linger::store::embedded::{Embedded, Manual, Settings};
+use linger::testkit::{SimClock, SimDisk};
 use linger::time::{HOUR, MINUTE, SECOND};
 use linger::topic::{Settings as TopicSettings, Topic};
 
@@ -206,4 +207,89 @@ async fn a_second_process_is_kept_out_and_a_newer_format_is_refused() {
     let newer = Embedded::open(folder.path(), Options::default(), Settings::default());
     let refused = newer.err().expect("it is refused");
     assert!(refused.message().contains("use a newer version"), "{refused}");
+}
+
+/// A store that moves only when it is told, on a disk of its own.
+struct Told {
+    manual: Manual,
+    clock: Arc<SimClock>,
+}
+
+impl Told {
+    fn open(disk: &SimDisk, clock: &Arc<SimClock>) -> Told {
+        let options = Options { clock: clock.clone(), dice: Dice::secret(), ..Options::default() };
+        let settings = Settings { segment_bytes: 1 << 20, ..Settings::default() };
+        let manual = Manual::open(Arc::new(disk.clone()), options, settings).expect("a store");
+        Told { manual, clock: clock.clone() }
+    }
+
+    fn settle_down(&mut self) {
+        while self.manual.decide() | self.manual.sync() | self.manual.keep() {}
+    }
+
+    fn call<T>(&mut self, call: impl AsyncFnOnce(&Embedded) -> T) -> T {
+        // Borrowed apart from the parts that are moved meanwhile.
+        let store = self.manual.handle();
+        let mut call = std::pin::pin!(call(&store));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        loop {
+            if let std::task::Poll::Ready(answer) = call.as_mut().poll(&mut context) {
+                return answer;
+            }
+            self.settle_down();
+        }
+    }
+
+    /// Lets the keeper look over the house as often as it takes until it has nothing left to do.
+    fn tidy_up(&mut self) {
+        for _ in 0..20 {
+            self.clock.advance(2 * SECOND);
+            self.settle_down();
+        }
+    }
+}
+
+fn names(disk: &SimDisk, beginning: &str) -> Vec<String> {
+    let mut names = disk.list().unwrap();
+    names.retain(|name| name.starts_with(beginning) && !name.ends_with(".tmp"));
+    names.sort();
+    names
+}
+
+fn many(range: std::ops::Range<u32>) -> Vec<linger::job::NewJob> {
+    let now = linger::time::Time::from_ms(linger::testkit::START_MS).unwrap();
+    let body = "x".repeat(200);
+    let job = |n: u32| Job::new("t", body.clone()).id(n.to_string()).delay(24 * HOUR);
+    range.map(|n| job(n).check(now).expect("a right job")).collect()
+}
+
+#[test]
+fn chunks_that_have_not_changed_are_named_and_not_copied() {
+    let (disk, clock) = (SimDisk::new(), SimClock::new());
+    let mut store = Told::open(&disk, &clock);
+    store.call(async |store| store.add_all(many(0..20_000)).await).unwrap();
+    store.tidy_up();
+    let first = names(&disk, "checkpoint-");
+    assert_eq!(first.len(), 1, "{first:?}");
+    let size = |name: &str| disk.open(name).unwrap().size().unwrap();
+    // Enough for another checkpoint, and all of it in the last chunks.
+    for n in 0..20 {
+        let range = 20_000 + n * 1000..21_000 + n * 1000;
+        store.call(async |store| store.add_all(many(range)).await).unwrap();
+    }
+    store.tidy_up();
+    let then = names(&disk, "checkpoint-");
+    assert!(then.len() == 2 && then[0] == first[0], "the first is named: {then:?}");
+    assert!(size(&then[1]) < size(&then[0]) * 3 / 2, "half of the jobs are only named");
+    drop(store);
+
+    let mut store = Told::open(&disk, &clock);
+    let topics = store.call(async |store| store.topics(Topics::One(topic("t"))).await).unwrap();
+    assert_eq!(topics[0].counts.delayed, 40_000);
+    let key = linger::queue::Key::Named(topic("t"), "17".parse().unwrap());
+    let job = store.call(async |store| store.get(&key).await).unwrap();
+    assert_eq!(job.body.unwrap().as_bytes().len(), 200);
+    // What it names is kept until there is a newer one.
+    store.tidy_up();
+    assert_eq!(names(&disk, "checkpoint-").len(), 2);
 }

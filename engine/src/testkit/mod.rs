@@ -9,8 +9,10 @@ mod disk;
 mod model;
 mod naive;
 mod rng;
+mod simulation;
 
 pub use clock::{START_MS, SimClock};
 pub use disk::SimDisk;
 pub use model::{Happened, Story, Timer};
 pub use naive::Naive;
+pub use simulation::Simulation;

@@ -46,7 +46,8 @@ pub(crate) const HEADER_BYTES: usize = 40;
 
 const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"LgrB");
 const SEGMENT_MAGIC: [u8; 8] = *b"LgrSeg01";
-const NUMBER_MAX: u64 = (1 << 56) - 1;
+/// The highest number of a job: seven bytes.
+pub(crate) const NUMBER_MAX: u64 = (1 << 56) - 1;
 
 /// A record, found in bytes that were checked.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +138,7 @@ fn put(
 }
 
 /// The segment's number is part of it, so that nothing stale in a recycled file ever passes.
-fn record_check(segment: u32, name: &[u8], decided: &[u8], payload_check: u32) -> u32 {
+pub(crate) fn record_check(segment: u32, name: &[u8], decided: &[u8], payload_check: u32) -> u32 {
     let check = crc32c_append(crc32c(&segment.to_le_bytes()), name);
     crc32c_append(check, decided) ^ payload_check
 }
@@ -216,6 +217,9 @@ impl Header {
     /// The header at the start of `bytes`, if it is one of this segment.
     pub(crate) fn read(bytes: &[u8], segment: u32) -> Option<Header> {
         let bytes = bytes.get(..HEADER_BYTES)?;
+        if bytes[..4] != BATCH_MAGIC.to_le_bytes() {
+            return None;
+        }
         let four = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
         let eight = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
         let header = Header {
@@ -226,8 +230,7 @@ impl Header {
             body_check: four(28),
             check: four(36),
         };
-        let right = four(0) == BATCH_MAGIC && header.check == header_check(segment, bytes);
-        right.then_some(header)
+        (header.check == header_check(segment, bytes)).then_some(header)
     }
 }
 

@@ -158,6 +158,7 @@ impl Shared {
             if state.out_of_room {
                 return Err(full());
             }
+            state.look_ahead(&prepared);
             let add = |job: Result<Prepared>| state.add(job?, now);
             Ok((prepared.into_iter().map(add).collect::<Vec<_>>(), now))
         };
@@ -273,7 +274,7 @@ fn apply(patch: &Patch, spec: &mut Spec) {
     patch.target.apply(&mut spec.target);
 }
 
-fn log_bytes_of(payload: usize) -> usize {
+pub(crate) fn log_bytes_of(payload: usize) -> usize {
     payload + HEAD_BYTES * 2 + DECIDED_BYTES
 }
 

@@ -1,10 +1,12 @@
 //! Checkpoints as files: blocks, each with a check, and an end that says what the log must add.
 
+use std::collections::{HashMap, hash_map};
 use std::io;
 use std::sync::Arc;
 
 use crc32c::{crc32c, crc32c_append};
 
+use super::batch::NUMBER_MAX;
 use super::codec::{Malformed, Reader, Result, put_varint, whole};
 use super::files::{File, Files};
 use super::scan::Position;
@@ -16,6 +18,40 @@ pub(crate) enum Block {
     Topics = 2,
     Kv = 3,
     End = 4,
+    /// Jobs that lie in an earlier checkpoint, and have not changed since.
+    Same = 5,
+}
+
+/// Where a block lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockAt {
+    /// The checkpoint's number.
+    pub(crate) checkpoint: u32,
+    pub(crate) offset: u64,
+    pub(crate) index: u64,
+    /// The payload's.
+    pub(crate) len: u64,
+}
+
+impl BlockAt {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for value in [self.checkpoint.into(), self.offset, self.index, self.len] {
+            put_varint(&mut out, value);
+        }
+        out
+    }
+
+    fn decode(payload: &[u8]) -> Result<BlockAt> {
+        whole(payload, |reader: &mut Reader<'_>| {
+            Ok(BlockAt {
+                checkpoint: reader.varint_u32()?,
+                offset: reader.varint()?,
+                index: reader.varint()?,
+                len: reader.varint()?,
+            })
+        })
+    }
 }
 
 /// The last block: from where the log is replayed, and what the checkpoint knows already.
@@ -32,14 +68,18 @@ pub(crate) struct Manifest {
     pub(crate) blocks: u64,
 }
 
-const MAGIC: [u8; 8] = *b"LgrChk01";
+pub(crate) const MAGIC: [u8; 8] = *b"LgrChk01";
 /// Length, kind and check.
-const HEAD_BYTES: usize = 9;
+pub(crate) const HEAD_BYTES: usize = 9;
+const NO_END: &str = "it has no end";
+const OUT_OF_RANGE: Malformed = Malformed("a number of its end is out of range");
+/// No store ever counts so far.
+const COUNT_MAX: u64 = 1 << 62;
 /// No block is near this: a length beyond it is damage.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
 impl Manifest {
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let Position { segment, offset } = self.position;
         for value in [
@@ -56,19 +96,29 @@ impl Manifest {
         out
     }
 
-    fn decode(payload: &[u8]) -> Result<Manifest> {
+    pub(crate) fn decode(payload: &[u8]) -> Result<Manifest> {
         whole(payload, |reader: &mut Reader<'_>| {
             let first_batch = reader.varint()?;
             let position = Position { segment: reader.varint_u32()?, offset: reader.varint_u32()? };
-            Ok(Manifest {
+            let manifest = Manifest {
                 first_batch,
                 position,
                 last_batch: reader.varint()?,
                 next_number: reader.varint()?,
                 kv_version: reader.varint()?,
                 blocks: reader.varint()?,
-            })
+            };
+            if manifest.is_in_range() { Ok(manifest) } else { Err(OUT_OF_RANGE) }
         })
+    }
+
+    /// Whether it can be counted on from there.
+    fn is_in_range(&self) -> bool {
+        let batches = 1..COUNT_MAX;
+        batches.contains(&self.first_batch)
+            && self.last_batch < COUNT_MAX
+            && self.next_number <= NUMBER_MAX
+            && self.kv_version < COUNT_MAX
     }
 }
 
@@ -86,6 +136,7 @@ pub(crate) fn checkpoint_number(name: &str) -> Option<u32> {
 /// Writes one checkpoint.
 pub(crate) struct Writer {
     file: Arc<dyn File>,
+    number: u32,
     name: String,
     offset: u64,
     blocks: u64,
@@ -101,19 +152,31 @@ impl Writer {
         }
         let file = files.create(&temporary)?;
         file.write_at(&MAGIC, 0)?;
-        Ok(Writer { file, name, offset: MAGIC.len() as u64, blocks: 0 })
+        Ok(Writer { file, number, name, offset: MAGIC.len() as u64, blocks: 0 })
     }
 
-    pub(crate) fn put(&mut self, kind: Block, payload: &[u8]) -> io::Result<()> {
+    /// Writes a block; answers where it lies.
+    pub(crate) fn put(&mut self, kind: Block, payload: &[u8]) -> io::Result<BlockAt> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES + payload.len());
         bytes.extend_from_slice(&(payload.len() as u32).to_le_bytes());
         bytes.push(kind as u8);
         bytes.extend_from_slice(&block_check(self.blocks, kind as u8, payload).to_le_bytes());
         bytes.extend_from_slice(payload);
         self.file.write_at(&bytes, self.offset)?;
+        let at = BlockAt {
+            checkpoint: self.number,
+            offset: self.offset,
+            index: self.blocks,
+            len: payload.len() as u64,
+        };
         self.offset += bytes.len() as u64;
         self.blocks += 1;
-        Ok(())
+        Ok(at)
+    }
+
+    /// Names a block of an earlier checkpoint.
+    pub(crate) fn put_same(&mut self, at: BlockAt) -> io::Result<()> {
+        self.put(Block::Same, &at.encode()).map(|_| ())
     }
 
     /// Makes it the checkpoint. The log must be durable through its last batch before this.
@@ -134,7 +197,7 @@ impl Writer {
 }
 
 /// Blocks are told apart by their place, so that none can stand for another.
-fn block_check(index: u64, kind: u8, payload: &[u8]) -> u32 {
+pub(crate) fn block_check(index: u64, kind: u8, payload: &[u8]) -> u32 {
     crc32c_append(crc32c(&[&index.to_le_bytes()[..], &[kind]].concat()), payload)
 }
 
@@ -157,49 +220,120 @@ impl From<Malformed> for Unusable {
     }
 }
 
-/// Reads a checkpoint from front to back and shows each block; answers its end.
+/// Reads a checkpoint from front to back and shows each block; answers its end. Blocks that lie in
+/// earlier checkpoints are shown where they are named.
 pub(crate) fn read(
     file: &dyn File,
-    mut show: impl FnMut(Block, &[u8]) -> Result<()>,
+    mut show: impl FnMut(Block, &[u8]) -> std::result::Result<(), Unusable>,
 ) -> std::result::Result<Manifest, Unusable> {
     let mut magic = [0; MAGIC.len()];
     file.read_at(&mut magic, 0)?;
     if magic != MAGIC {
         return Err(Unusable::Damaged("it does not begin like a checkpoint"));
     }
-    let size = file.size()?;
     let mut offset = MAGIC.len() as u64;
     let mut payload = Vec::new();
     for index in 0.. {
-        let mut head = [0; HEAD_BYTES];
-        if file.read_at(&mut head, offset)? < HEAD_BYTES {
-            break;
-        }
-        let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-        let check = u32::from_le_bytes([head[5], head[6], head[7], head[8]]);
-        offset += HEAD_BYTES as u64;
-        if len > BLOCK_BYTES_MAX || offset + u64::from(len) > size {
-            break;
-        }
-        payload.resize(len as usize, 0);
-        file.read_at(&mut payload, offset)?;
-        offset += u64::from(len);
-        if block_check(index, head[4], &payload) != check {
-            return Err(Unusable::Damaged("a block's check does not hold"));
-        }
-        match head[4] {
-            1 => show(Block::Jobs, &payload)?,
-            2 => show(Block::Topics, &payload)?,
-            3 => show(Block::Kv, &payload)?,
-            4 => {
-                let manifest = Manifest::decode(&payload)?;
-                if manifest.blocks != index {
-                    return Err(Unusable::Damaged("blocks are missing"));
-                }
-                return Ok(manifest);
+        let kind = read_block(file, offset, index, &mut payload)?;
+        offset += (HEAD_BYTES + payload.len()) as u64;
+        if kind == Block::End {
+            let manifest = Manifest::decode(&payload)?;
+            if manifest.blocks != index {
+                return Err(Unusable::Damaged("blocks are missing"));
             }
-            _ => return Err(Unusable::Damaged("a block is of an unknown kind")),
+            return Ok(manifest);
+        }
+        show(kind, &payload)?;
+    }
+    unreachable!("a file has an end")
+}
+
+/// Looks at every block, whatever is wrong with those before, and tells what is and where.
+pub(crate) fn look_over(
+    file: &dyn File,
+    mut wrong: impl FnMut(u64, &'static str),
+) -> io::Result<()> {
+    let mut magic = [0; MAGIC.len()];
+    file.read_at(&mut magic, 0)?;
+    if magic != MAGIC {
+        wrong(0, "it does not begin like a checkpoint");
+    }
+    let (mut offset, mut payload, mut lost) = (MAGIC.len() as u64, Vec::new(), false);
+    for index in 0.. {
+        let read = read_block(file, offset, index, &mut payload);
+        match read {
+            Ok(Block::End) => return Ok(()),
+            Ok(_) => lost = false,
+            Err(Unusable::Io(cause)) => return Err(cause),
+            Err(Unusable::Damaged(what)) => {
+                wrong(offset, what);
+                // Two in a row, or one that ends nowhere: what follows cannot be told apart.
+                if lost || what == NO_END {
+                    return Ok(());
+                }
+                lost = true;
+            }
+        }
+        offset += (HEAD_BYTES + payload.len()) as u64;
+    }
+    Ok(())
+}
+
+fn read_block(
+    file: &dyn File,
+    offset: u64,
+    index: u64,
+    payload: &mut Vec<u8>,
+) -> std::result::Result<Block, Unusable> {
+    let mut head = [0; HEAD_BYTES];
+    if file.read_at(&mut head, offset)? < HEAD_BYTES {
+        return Err(Unusable::Damaged(NO_END));
+    }
+    let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+    let check = u32::from_le_bytes([head[5], head[6], head[7], head[8]]);
+    let start = offset + HEAD_BYTES as u64;
+    if len > BLOCK_BYTES_MAX || start + u64::from(len) > file.size()? {
+        return Err(Unusable::Damaged(NO_END));
+    }
+    payload.resize(len as usize, 0);
+    file.read_at(payload, start)?;
+    if block_check(index, head[4], payload) != check {
+        return Err(Unusable::Damaged("a block's check does not hold"));
+    }
+    [Block::Jobs, Block::Topics, Block::Kv, Block::End, Block::Same]
+        .into_iter()
+        .find(|kind| *kind as u8 == head[4])
+        .ok_or(Unusable::Damaged("a block is of an unknown kind"))
+}
+
+/// The jobs that a block of an earlier checkpoint holds, by the block that names it.
+pub(crate) struct Earlier<'a> {
+    files: &'a dyn Files,
+    open: HashMap<u32, Arc<dyn File>>,
+    payload: Vec<u8>,
+}
+
+impl<'a> Earlier<'a> {
+    pub(crate) fn new(files: &'a dyn Files) -> Earlier<'a> {
+        Earlier { files, open: HashMap::new(), payload: Vec::new() }
+    }
+
+    /// The numbers of the checkpoints that were named.
+    pub(crate) fn named(&self) -> Vec<u32> {
+        self.open.keys().copied().collect()
+    }
+
+    pub(crate) fn jobs(&mut self, named: &[u8]) -> std::result::Result<&[u8], Unusable> {
+        let at = BlockAt::decode(named)?;
+        let file = match self.open.entry(at.checkpoint) {
+            hash_map::Entry::Occupied(open) => open.into_mut(),
+            hash_map::Entry::Vacant(new) => {
+                new.insert(self.files.open(&checkpoint_name(at.checkpoint))?)
+            }
+        };
+        match read_block(&**file, at.offset, at.index, &mut self.payload)? {
+            Block::Jobs => Ok(&self.payload),
+            _ => Err(Unusable::Damaged("what it names in an earlier checkpoint is not there")),
         }
     }
-    Err(Unusable::Damaged("it has no end"))
 }

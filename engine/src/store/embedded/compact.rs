@@ -10,6 +10,7 @@ use super::payload::encode_moved;
 use super::place::{DATA_START, Kind, Place, Segment};
 use super::scan::read_all;
 use super::state::State;
+use super::trace::happened;
 
 /// The most records that are moved at once.
 const SLICE: usize = 128;
@@ -133,6 +134,7 @@ fn move_all(state: &mut State, segment: Arc<Segment>, moves: &[(u64, Place, Plac
             payload.clear();
             encode_moved(*from, *to, &mut payload);
             state.log.put(Tag::Moved, *number, &payload);
+            happened("survivor moved");
         }
     }
 }

@@ -59,9 +59,9 @@ impl Decider {
         if self.handover.halted().is_some() {
             // What is in memory may be ahead of the disk: nobody may see it.
             self.backlog.clear();
+            self.state.hang_up_all();
             return if taken.stopping { Turn::Over } else { Turn::Rest(Wake::default()) };
         }
-        self.state.log.begin_turn();
         while let Some(task) = self.next_task() {
             // One that had to wait for room is done when there is room.
             self.now = later(self.now, task.at);
@@ -72,7 +72,7 @@ impl Decider {
         self.now = later(self.now, now);
         let now = self.now;
         let mut left = self.state.tick(now);
-        self.state.log.end_turn();
+        self.state.log.end_turn(now.tick);
         if taken.stopping && self.backlog.is_empty() {
             return Turn::Over;
         }
@@ -81,7 +81,7 @@ impl Decider {
     }
 
     /// The next task, if the log has room for it.
-    fn next_task(&mut self) -> Option<Task> {
+    pub(crate) fn next_task(&mut self) -> Option<Task> {
         let task = self.backlog.front()?;
         let fits = task.log_bytes == 0 || self.state.log.has_room(task.log_bytes);
         if !fits && self.space.room() != Room::None {

@@ -29,8 +29,14 @@ pub(crate) fn read(files: &dyn Files) -> Result<Option<HashKey>> {
 
 /// Writes down what the folder is, for good.
 pub(crate) fn create(files: &dyn Files, key: HashKey) -> Result<()> {
-    let text = format!("{TITLE}{FORMAT}\nkey {:032x}\n", u128::from_be_bytes(key));
-    write_whole(files, NAME, text.as_bytes()).map_err(|cause| failed("writing FORMAT", cause))
+    write_whole(files, NAME, text(FORMAT, key).as_bytes())
+        .map_err(|cause| failed("writing FORMAT", cause))
+}
+
+fn text(format: u32, key: HashKey) -> String {
+    let text = format!("{TITLE}{format}\nkey {:032x}\n", u128::from_be_bytes(key));
+    // A digit that was flipped would be another key, by which no id is found.
+    format!("{text}check {:08x}\n", crc32c::crc32c(text.as_bytes()))
 }
 
 /// Writes a small file so that it is there whole or not at all.
@@ -47,14 +53,14 @@ pub(crate) fn write_whole(files: &dyn Files, name: &str, bytes: &[u8]) -> io::Re
     files.sync_folder()
 }
 
-fn parse(text: &str) -> Result<HashKey> {
+fn parse(found: &str) -> Result<HashKey> {
     let wrong = || {
-        let message = format!("FORMAT says `{}`, which is no store of ours", excerpt(text));
+        let message = format!("FORMAT says `{}`, which is no store of ours", excerpt(found));
         Error::new(Code::StorageFailed, message)
     };
-    let mut lines = text.lines();
+    let mut lines = found.lines();
     let title = lines.next().and_then(|line| line.strip_prefix(TITLE)).ok_or_else(wrong)?;
-    let format: u32 = title.trim().parse().map_err(|_| wrong())?;
+    let format: u32 = title.parse().map_err(|_| wrong())?;
     if format > FORMAT {
         let message = format!(
             "the store has format {format}, and this version of Linger reads up to {FORMAT}; use a newer version"
@@ -62,8 +68,8 @@ fn parse(text: &str) -> Result<HashKey> {
         return Err(Error::new(Code::StorageFailed, message));
     }
     let key = lines.next().and_then(|line| line.strip_prefix("key ")).ok_or_else(wrong)?;
-    let key = u128::from_str_radix(key.trim(), 16).map_err(|_| wrong())?;
-    Ok(key.to_be_bytes())
+    let key = u128::from_str_radix(key, 16).map_err(|_| wrong())?.to_be_bytes();
+    if found == text(format, key) { Ok(key) } else { Err(wrong()) }
 }
 
 /// A failure of the disk, while opening.
@@ -78,12 +84,22 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_refused_and_names_both() {
-        let newer = format!("{TITLE}{}\nkey 00\n", FORMAT + 1);
-        let refused = parse(&newer).unwrap_err();
+        let refused = parse(&text(FORMAT + 1, [0; 16])).unwrap_err();
         assert_eq!(refused.code(), Code::StorageFailed);
         assert!(refused.message().contains("format 2"), "{refused}");
         for text in ["", "hello", "linger store, format x\n", "linger store, format 1\n"] {
             assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_is_noticed() {
+        let whole = text(FORMAT, *b"0123456789abcdef");
+        assert_eq!(parse(&whole).expect("it is whole"), *b"0123456789abcdef");
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone().into_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(parse(&String::from_utf8_lossy(&bytes)).is_err(), "bit {bit}");
         }
     }
 }

@@ -1,52 +1,49 @@
-//! From the decider to the syncer: batches, and the answers that rest on them.
+//! From the decider to the syncer: batches that are written, and the answers that rest on them.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use super::batch::{HEADER_BYTES, Header};
 use super::place::Segment;
 use crate::error::{Code, Error};
+use crate::time::{Bell, Tick};
 
 /// An answer that is let go when what it rests on is safe.
 pub(crate) type Release = Box<dyn FnOnce() + Send>;
 
-/// Records that are written together, and the answers that wait for them.
+/// What is written and to be synced, and the answers that wait for that.
 #[derive(Default)]
-pub(crate) struct Batch {
-    /// Where it goes, once it has a record.
-    pub(crate) spot: Option<Spot>,
-    /// Room for the header, then the records.
-    pub(crate) bytes: Vec<u8>,
-    /// Let go when the batch is written, and all before it are durable.
-    pub(crate) on_written: Vec<Release>,
-    /// Let go when the batch is durable, before the others: whoever learns that a job was added
-    /// finds that those who waited for it have it.
+pub(crate) struct Written {
+    /// The highest batch of it, if there is any.
+    pub(crate) batch: Option<u64>,
+    /// When the first of it was written.
+    pub(crate) since: Tick,
+    /// Where it was written to, in order.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// Let go before the others: whoever learns that a job was added finds that those who waited
+    /// for it have it.
     pub(crate) handed_out: Vec<Release>,
-    /// Let go when the batch is durable.
-    pub(crate) on_durable: Vec<Release>,
+    pub(crate) answers: Vec<Release>,
 }
 
-/// Where a batch goes.
-#[derive(Clone)]
-pub(crate) struct Spot {
-    pub(crate) number: u64,
-    pub(crate) segment: Arc<Segment>,
-    pub(crate) offset: u32,
-}
-
-impl Batch {
-    /// Fills in the header and answers it.
-    pub(crate) fn finish(&mut self, spot: &Spot, durable: u64, before: u32) -> Header {
-        let (head, body) = self.bytes.split_at_mut(HEADER_BYTES);
-        let header = Header::new(spot.segment.number, spot.number, durable, before, body);
-        head.copy_from_slice(&header.to_bytes());
-        header
+impl Written {
+    /// Takes up what was written after this.
+    fn extend(&mut self, later: Written) {
+        if self.batch.is_none() {
+            self.since = later.since;
+        }
+        self.batch = later.batch.or(self.batch);
+        for segment in later.segments {
+            if self.segments.last().is_none_or(|last| last.number != segment.number) {
+                self.segments.push(segment);
+            }
+        }
+        self.handed_out.extend(later.handed_out);
+        self.answers.extend(later.answers);
     }
 
     fn is_empty(&self) -> bool {
-        self.spot.is_none() && self.on_written.is_empty()
+        self.batch.is_none() && self.handed_out.is_empty() && self.answers.is_empty()
     }
 }
 
@@ -60,55 +57,60 @@ pub(crate) struct Handover {
     /// The highest batch that is synced.
     durable: AtomicU64,
     halted: OnceLock<Error>,
+    /// Rung when the store has stopped, so that the decider tells those who wait.
+    decider: Arc<Bell>,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// Full ones, in order.
-    sealed: VecDeque<Batch>,
-    /// The one that the decider adds to; it takes it out while it does.
-    open: Option<Batch>,
+    written: Written,
     stopping: bool,
 }
 
 /// What the syncer finds.
 pub(crate) enum Given {
-    Batch(Batch),
+    Written(Written),
     Nothing,
     Stop,
 }
 
 impl Handover {
-    /// The batch to add to: none if the syncer has taken it.
-    pub(crate) fn take_open(&self) -> Option<Batch> {
-        self.lock().open.take()
+    pub(crate) fn new(decider: Arc<Bell>) -> Handover {
+        Handover { decider, ..Handover::default() }
     }
 
-    /// Gives back what was added to, and wakes the syncer if there is something in it.
-    pub(crate) fn give(&self, sealed: impl IntoIterator<Item = Batch>, open: Option<Batch>) {
+    /// Gives what was written to the syncer, and wakes it.
+    pub(crate) fn give(&self, written: Written) {
+        if written.is_empty() {
+            return;
+        }
         let mut inner = self.lock();
-        inner.sealed.extend(sealed);
-        inner.open = open.filter(|batch| !batch.is_empty());
-        if inner.open.is_some() || !inner.sealed.is_empty() {
+        if self.halted().is_some() {
+            // Nobody syncs any more: whoever waits for these is told by their end.
+            return;
+        }
+        let first = inner.written.is_empty();
+        inner.written.extend(written);
+        drop(inner);
+        if first {
             self.given.notify_one();
         }
     }
 
-    /// The next batch to write, if there is one.
+    /// All there is to sync.
     #[cfg(any(test, feature = "testkit"))]
     pub(crate) fn next(&self) -> Given {
         next_of(&mut self.lock())
     }
 
-    /// The next batch to write; waits for one, at most so long.
+    /// All there is to sync; waits for something, at most so long.
     pub(crate) fn wait_next(&self, limit: Duration) -> Given {
-        let idle =
-            |inner: &mut Inner| inner.sealed.is_empty() && inner.open.is_none() && !inner.stopping;
+        let idle = |inner: &mut Inner| inner.written.is_empty() && !inner.stopping;
         let waited = self.given.wait_timeout_while(self.lock(), limit, idle);
         next_of(&mut waited.expect("nobody panics holding the handover").0)
     }
 
-    /// Lets the syncer end when it has written everything.
+    /// Lets the syncer end when it has synced everything.
     pub(crate) fn stop(&self) {
         self.lock().stopping = true;
         self.given.notify_one();
@@ -140,9 +142,9 @@ impl Handover {
         tracing::error!("{message}");
         // The first cause is the one to tell.
         let _ = self.halted.set(Error::new(Code::StorageFailed, message));
-        let mut inner = self.lock();
-        inner.sealed.clear();
-        inner.open = None;
+        let written = std::mem::take(&mut self.lock().written);
+        drop(written);
+        self.decider.ring();
     }
 
     /// Why the store has stopped, if it has.
@@ -156,9 +158,8 @@ impl Handover {
 }
 
 fn next_of(inner: &mut Inner) -> Given {
-    match inner.sealed.pop_front().or_else(|| inner.open.take()) {
-        Some(batch) => Given::Batch(batch),
-        None if inner.stopping => Given::Stop,
-        None => Given::Nothing,
+    if !inner.written.is_empty() {
+        return Given::Written(std::mem::take(&mut inner.written));
     }
+    if inner.stopping { Given::Stop } else { Given::Nothing }
 }

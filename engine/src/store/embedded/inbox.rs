@@ -26,6 +26,15 @@ impl Task {
         act: impl FnOnce(&mut State, Now) + Send + 'static,
     ) -> Task {
         let at = Now { wall_us: 0, tick: Tick::default() };
+        #[cfg(any(test, feature = "testkit"))]
+        let act = {
+            let caller = super::trace::asking();
+            move |state: &mut State, now: Now| {
+                state.trace.by(caller);
+                act(state, now);
+                state.trace.by(0);
+            }
+        };
         Task { log_bytes, at, act: Box::new(act) }
     }
 

@@ -1,6 +1,7 @@
 //! Keeps the house, in the background: segments made ahead of need, checkpoints, and space that
 //! comes back. Does one small thing a turn.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +11,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::batch::segment_header;
 use super::call::Shared;
-use super::checkpoint::{Manifest, Writer, checkpoint_name, read};
+use super::checkpoint::{Block, BlockAt, Manifest, Writer, checkpoint_name, read};
 use super::compact::{Compaction, Filling};
 use super::files::{File, Files};
 use super::inbox::{Lane, Task};
@@ -18,7 +19,8 @@ use super::log::Ready;
 use super::place::{DATA_START, Kind, Segment, segment_name};
 use super::scan::Position;
 use super::space::{Room, Space};
-use super::state::{Copied, Cursor, State, Usage};
+use super::state::{Copied, Cursor, Earlier, State, Usage};
+use super::trace::happened;
 use crate::time::{Bell, Now, Tick, Wake};
 
 /// How many segments are kept ready for the log. The next is made while this one fills.
@@ -52,12 +54,16 @@ pub(crate) struct Keeper {
     pub(crate) spares: Vec<String>,
     pub(crate) spare_number: u32,
     /// Segments that nothing lies in, until nobody reads them any more.
-    pub(crate) retired: Vec<Arc<Segment>>,
+    pub(crate) retired: Vec<Retired>,
     /// The checkpoint in force: its number, its size, and what it says.
     pub(crate) checkpoint: Option<(u32, u64, Manifest)>,
+    /// Where each chunk of the index lies in the checkpoints that are kept.
+    pub(crate) chunks: Vec<BlockAt>,
+    /// The checkpoints that the one that was opened names, until there is a newer one.
+    pub(crate) named: Vec<u32>,
+    /// The checkpoints that are kept, with their sizes.
+    pub(crate) kept: BTreeMap<u32, u64>,
     pub(crate) next_checkpoint: u32,
-    /// Checkpoints that are no longer needed.
-    pub(crate) outdated: Vec<u32>,
     pub(crate) making: Option<Making>,
     pub(crate) compaction: Option<Compaction>,
     pub(crate) filling: Option<Filling>,
@@ -71,6 +77,13 @@ pub(crate) struct Keeper {
     pub(crate) counted: (u64, u64),
 }
 
+/// A segment that nothing lies in.
+pub(crate) struct Retired {
+    pub(crate) segment: Arc<Segment>,
+    /// The batch that tells of it. Until it is durable, the log may still lose it and point here.
+    pub(crate) since: u64,
+}
+
 /// A checkpoint that is being made.
 pub(crate) struct Making {
     number: u32,
@@ -79,6 +92,10 @@ pub(crate) struct Making {
     /// What the log held when it was begun.
     counted: (u64, u64),
     cursor: Cursor,
+    /// Where its chunks lie so far.
+    chunks: Vec<BlockAt>,
+    /// Earlier checkpoints whose chunks may be named.
+    dense: Vec<u32>,
     done: bool,
 }
 
@@ -87,7 +104,7 @@ pub(crate) enum Told {
     Begun(Manifest, (u64, u64)),
     Copied(Copied, Manifest),
     Look(Look),
-    Retired(Vec<Arc<Segment>>),
+    Retired(Vec<Retired>),
     Alive(Vec<bool>),
     Moved,
 }
@@ -149,8 +166,9 @@ impl Keeper {
                     return Ok(Turn::Worked);
                 }
                 Err(TryRecvError::Empty) => return Ok(Turn::Idle),
+                // The store has stopped, or is about to.
                 Err(TryRecvError::Closed) => {
-                    self.asked = None;
+                    self.abandon();
                     return Ok(Turn::Idle);
                 }
             }
@@ -290,11 +308,12 @@ impl Keeper {
 
     /// Gives the files of retired segments back, once nobody reads them.
     fn recycle(&mut self) -> io::Result<bool> {
-        while let Some(number) = self.outdated.pop() {
-            self.files.remove(&checkpoint_name(number))?;
-        }
-        let free = self.retired.iter().position(|segment| Arc::strong_count(segment) == 1);
-        let Some(segment) = free.map(|at| self.retired.swap_remove(at)) else { return Ok(false) };
+        self.remove_outdated()?;
+        let durable = self.shared.handover.durable();
+        let is_free = |one: &Retired| Arc::strong_count(&one.segment) == 1 && one.since <= durable;
+        let free = self.retired.iter().position(is_free);
+        let Some(at) = free else { return Ok(false) };
+        let Retired { segment, .. } = self.retired.swap_remove(at);
         let name = segment_name(segment.number);
         if self.spares.len() >= SPARES {
             self.files.remove(&name)?;
@@ -302,6 +321,7 @@ impl Keeper {
             let spare = self.spare_name();
             self.files.rename(&name, &spare)?;
             self.spares.push(spare);
+            happened("segment recycled");
         }
         // Before its bytes become another segment's: no name may stand for both.
         self.files.sync_folder()?;
@@ -350,7 +370,10 @@ impl Keeper {
             .collect();
         if !empty.is_empty() {
             self.ask(0, move |state, _| {
-                Told::Retired(empty.iter().filter_map(|one| state.segments.retire(*one)).collect())
+                let since = state.log.last_batch();
+                let retire = |one: &u32| state.segments.retire(*one);
+                let retired = empty.iter().filter_map(retire);
+                Told::Retired(retired.map(|segment| Retired { segment, since }).collect())
             });
             return Ok(());
         }
@@ -388,8 +411,16 @@ impl Keeper {
         let number = self.next_checkpoint;
         self.next_checkpoint += 1;
         let writer = Writer::create(&*self.files, number)?;
-        let (counted, cursor) = (self.counted, Cursor::Jobs(0));
-        self.making = Some(Making { number, writer, manifest: None, counted, cursor, done: false });
+        self.making = Some(Making {
+            number,
+            writer,
+            manifest: None,
+            counted: self.counted,
+            cursor: Cursor::Jobs(0),
+            chunks: Vec::new(),
+            dense: self.dense(),
+            done: false,
+        });
         self.ask(0, |state, _| {
             let counted = state.log.appended_so_far();
             Told::Begun(state.begin_checkpoint(), counted)
@@ -402,8 +433,9 @@ impl Keeper {
         let manifest = making.manifest.expect("it was begun");
         if !making.done {
             let cursor = making.cursor.clone();
+            let earlier = self.earlier(making);
             self.ask(0, move |state, now| {
-                let copied = state.copy_chunk(cursor, now);
+                let copied = state.copy_chunk(cursor, earlier, now);
                 Told::Copied(copied, state.end_checkpoint(manifest))
             });
             return Ok(Turn::Idle);
@@ -415,9 +447,11 @@ impl Keeper {
         let making = self.making.take().expect("one is being made");
         let bytes = making.writer.publish(&*self.files, manifest)?;
         self.read_back(making.number)?;
-        if let Some((before, _, _)) = self.checkpoint.replace((making.number, bytes, manifest)) {
-            self.outdated.push(before);
-        }
+        happened("checkpoint published");
+        self.checkpoint = Some((making.number, bytes, manifest));
+        self.kept.insert(making.number, bytes);
+        self.chunks = making.chunks;
+        self.named.clear();
         self.counted = making.counted;
         self.look_soon();
         Ok(Turn::Worked)
@@ -426,6 +460,7 @@ impl Keeper {
     /// The checkpoint before goes only when this one can be read.
     fn read_back(&self, number: u32) -> io::Result<()> {
         let file = self.files.open(&checkpoint_name(number))?;
+        // What it names of earlier ones has been read back with those.
         read(&*file, |_, _| Ok(())).map(|_| ()).map_err(|why| {
             io::Error::other(format!("the checkpoint just written cannot be read: {why:?}"))
         })
@@ -433,8 +468,17 @@ impl Keeper {
 
     fn take_chunk(&mut self, copied: Copied, manifest: Manifest) -> io::Result<()> {
         let Some(making) = &mut self.making else { return Ok(()) };
-        if let Some((block, payload)) = copied.block {
-            making.writer.put(block, &payload)?;
+        match copied.block {
+            Some((Block::Same, _)) => {
+                let at = self.chunks[making.chunks.len()];
+                making.writer.put_same(at)?;
+                making.chunks.push(at);
+            }
+            Some((block, payload)) => {
+                let at = making.writer.put(block, &payload)?;
+                making.chunks.extend((block == Block::Jobs).then_some(at));
+            }
+            None => {}
         }
         making.done = matches!(copied.next, Cursor::End);
         making.manifest = Some(manifest);
@@ -442,9 +486,51 @@ impl Keeper {
         Ok(())
     }
 
+    /// Whether the next chunk may be named instead of copied.
+    fn earlier(&self, making: &Making) -> Earlier {
+        let at = match making.cursor {
+            Cursor::Jobs(chunk) => self.chunks.get(chunk),
+            _ => None,
+        };
+        match at {
+            Some(at) if making.dense.contains(&at.checkpoint) => Earlier::Known,
+            _ => Earlier::Unknown,
+        }
+    }
+
+    /// The checkpoints of which at least half is still in force: naming chunks of the others would
+    /// keep their files for little.
+    fn dense(&self) -> Vec<u32> {
+        let mut live: BTreeMap<u32, u64> = BTreeMap::new();
+        for at in &self.chunks {
+            *live.entry(at.checkpoint).or_default() += at.len;
+        }
+        let dense = |(number, bytes): &(&u32, &u64)| {
+            self.kept.get(number).is_some_and(|size| **bytes * 2 >= *size)
+        };
+        live.iter().filter(dense).map(|(number, _)| *number).collect()
+    }
+
+    /// Removes the checkpoints that are not in force and of which no chunk is named.
+    fn remove_outdated(&mut self) -> io::Result<()> {
+        let Some((in_force, _, _)) = self.checkpoint else { return Ok(()) };
+        let named = |number: u32| {
+            self.named.contains(&number) || self.chunks.iter().any(|at| at.checkpoint == number)
+        };
+        let outdated = self.kept.keys().copied().filter(|one| *one != in_force && !named(*one));
+        for number in outdated.collect::<Vec<_>>() {
+            self.files.remove(&checkpoint_name(number))?;
+            self.kept.remove(&number);
+        }
+        Ok(())
+    }
+
     fn abandon(&mut self) {
         if let Some(making) = self.making.take() {
             making.writer.abandon(&*self.files);
+            // Chunks that were copied for nothing are no longer as the checkpoint in force has them.
+            let task = Task::new(0, |state, _| state.touch_all());
+            let _ = self.shared.inbox.push(Lane::Own, task);
         }
         self.compaction = None;
         self.asked = None;

@@ -1,12 +1,21 @@
-//! The end of the log, where the decider appends.
+//! The end of the log, where the decider appends. Writing goes to the page cache and does not wait
+//! for the disk: the syncer does.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Arc, Mutex};
 
-use super::batch::{DECIDED_BYTES, Decided, HEAD_BYTES, HEADER_BYTES, Tag, put_cold, put_record};
-use super::handover::{Batch, Handover, Release, Spot};
+use super::batch::{
+    DECIDED_BYTES, Decided, HEAD_BYTES, HEADER_BYTES, Header, Tag, put_cold, put_record,
+};
+use super::handover::{Handover, Release, Written};
 use super::place::{DATA_START, Place, Segment};
 use super::scan::{End, Position};
+use super::syncer::{Durability, release};
+use crate::time::Tick;
+
+/// A batch is written when it has grown to this; most are far smaller.
+const BUFFER_BYTES: usize = 1 << 20;
 
 /// Segments that are made ahead of need, in the order they will be used.
 pub(crate) type Ready = Mutex<VecDeque<Arc<Segment>>>;
@@ -22,8 +31,18 @@ pub(crate) struct Log {
     last: u64,
     /// Where the log ended when it was opened.
     resumed: Position,
-    open: Batch,
-    sealed: Vec<Batch>,
+    /// The check of the last batch: what the next one is chained to.
+    before: u32,
+    durability: Durability,
+    /// Whether a batch is open, and where it begins.
+    open: Option<u32>,
+    /// The open batch: room for its header, then its records. Kept, to be filled again.
+    buffer: Vec<u8>,
+    /// What was written in this turn, and the answers that wait for it to be durable.
+    written: Written,
+    /// Answers that wait for this turn to be written.
+    on_written: Vec<Release>,
+    failed: Option<io::Error>,
     /// Segments begun since they were last asked for.
     begun: Vec<Arc<Segment>>,
     /// Records and bytes appended since the checkpoint that was opened.
@@ -36,15 +55,20 @@ pub(crate) struct Log {
 pub(crate) enum Rests {
     /// On what is in the log by now.
     All,
-    /// As a hand-out, on a job that was added or changed in the same batch.
+    /// As a hand-out, on a job whose last change is not durable yet.
     Added,
-    /// On its own record being written, and on all of the batches before being durable.
+    /// On its own record being written.
     Written,
 }
 
 impl Log {
     /// A log with nothing in it yet.
-    pub(crate) fn new(handover: Arc<Handover>, ready: Arc<Ready>, segment_bytes: u32) -> Log {
+    pub(crate) fn new(
+        handover: Arc<Handover>,
+        ready: Arc<Ready>,
+        segment_bytes: u32,
+        durability: Durability,
+    ) -> Log {
         Log {
             handover,
             ready,
@@ -52,8 +76,13 @@ impl Log {
             current: None,
             last: 0,
             resumed: Position::default(),
-            open: Batch::default(),
-            sealed: Vec::new(),
+            before: 0,
+            durability,
+            open: None,
+            buffer: Vec::new(),
+            written: Written::default(),
+            on_written: Vec::new(),
+            failed: None,
             begun: Vec::new(),
             records: 0,
             bytes: 0,
@@ -63,19 +92,51 @@ impl Log {
     /// Goes on after the end of what was read back, in a fresh segment.
     pub(crate) fn resume(&mut self, end: End) {
         self.last = end.batch;
+        self.before = end.check;
         self.resumed = end.position;
         (self.records, self.bytes) = (end.records, end.bytes);
     }
 
-    /// Takes up what the syncer has not taken yet.
-    pub(crate) fn begin_turn(&mut self) {
-        self.open = self.handover.take_open().unwrap_or_default();
+    /// Writes what was appended, hands it to the syncer, and lets go of what rests on no more than
+    /// that.
+    pub(crate) fn end_turn(&mut self, now: Tick) {
+        self.flush();
+        self.written.since = now;
+        let (mut written, on_written) =
+            (std::mem::take(&mut self.written), std::mem::take(&mut self.on_written));
+        if let Some(cause) = self.failed.take() {
+            // What is in memory is ahead of the disk: nothing of it may be answered.
+            return self.handover.halt("writing to the log failed", &cause);
+        }
+        if self.durability == Durability::Relaxed {
+            self.handover.set_settled(self.last);
+            release(on_written);
+            release(std::mem::take(&mut written.handed_out));
+            release(std::mem::take(&mut written.answers));
+            return self.handover.give(written);
+        }
+        // First, so that nobody who is answered by the syncer finds them unanswered.
+        release(on_written);
+        self.handover.give(written);
     }
 
-    /// Hands over what was appended and answered.
-    pub(crate) fn end_turn(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        self.handover.give(self.sealed.drain(..), Some(open));
+    /// Writes the open batch.
+    fn flush(&mut self) {
+        let Some(offset) = self.open.take() else { return };
+        let (segment, _) = self.current.as_ref().expect("a batch is open in it");
+        let (head, body) = self.buffer.split_at_mut(HEADER_BYTES);
+        let durable = self.handover.durable();
+        let header = Header::new(segment.number, self.last, durable, self.before, body);
+        head.copy_from_slice(&header.to_bytes());
+        self.before = header.check;
+        if let Err(cause) = segment.file.write_at(&self.buffer, u64::from(offset)) {
+            self.failed.get_or_insert(cause);
+        }
+        self.written.batch = Some(self.last);
+        self.written.segments.push(segment.clone());
+        self.buffer.clear();
+        // One large job must not hold its size for ever.
+        self.buffer.shrink_to(BUFFER_BYTES);
     }
 
     /// Whether records of so many bytes in all can be appended. What is left of the current
@@ -91,7 +152,7 @@ impl Log {
     }
 
     fn fits_current(&self, bytes: usize) -> bool {
-        let header = if self.open.spot.is_some() { 0 } else { HEADER_BYTES };
+        let header = if self.open.is_some() { 0 } else { HEADER_BYTES };
         self.current
             .as_ref()
             .is_some_and(|(_, end)| *end as usize + header + bytes <= self.segment_bytes as usize)
@@ -102,21 +163,21 @@ impl Log {
         if !self.fits_current(bytes) {
             self.roll();
         }
-        if self.open.spot.is_none() {
-            let (segment, end) = self.current.as_mut().expect("a segment was begun");
+        if self.buffer.len() > BUFFER_BYTES {
+            self.flush();
+        }
+        if self.open.is_none() {
+            let (_, end) = self.current.as_mut().expect("a segment was begun");
             self.last += 1;
-            let spot = Spot { number: self.last, segment: segment.clone(), offset: *end };
+            self.open = Some(*end);
             *end += HEADER_BYTES as u32;
-            self.open.spot = Some(spot);
-            self.open.bytes.resize(HEADER_BYTES, 0);
+            self.buffer.resize(HEADER_BYTES, 0);
         }
     }
 
     /// Goes over to the next segment.
     fn roll(&mut self) {
-        if self.open.spot.is_some() {
-            self.sealed.push(std::mem::take(&mut self.open));
-        }
+        self.flush();
         let mut ready = self.ready.lock().expect("nobody panics holding it");
         let next = ready.pop_front().expect("room was asked for before");
         self.begun.push(next.clone());
@@ -127,7 +188,7 @@ impl Log {
     pub(crate) fn put(&mut self, tag: Tag, number: u64, payload: &[u8]) -> Place {
         self.begin_step(HEAD_BYTES + payload.len());
         let segment = self.segment_number();
-        let len = put_record(&mut self.open.bytes, segment, tag, number, payload);
+        let len = put_record(&mut self.buffer, segment, tag, number, payload);
         self.appended(len)
     }
 
@@ -141,8 +202,7 @@ impl Log {
     ) -> Place {
         self.begin_step(HEAD_BYTES + DECIDED_BYTES + payload.len());
         let segment = self.segment_number();
-        let bytes = &mut self.open.bytes;
-        let len = put_cold(bytes, segment, number, decided, payload, payload_check);
+        let len = put_cold(&mut self.buffer, segment, number, decided, payload, payload_check);
         self.appended(len)
     }
 
@@ -162,18 +222,11 @@ impl Log {
     /// Lets an answer go when what it rests on is safe.
     pub(crate) fn answer(&mut self, release: Release, rests: Rests) {
         match rests {
-            // With no record of its own, the batch only waits for those before it.
-            Rests::All if self.open.spot.is_none() && self.is_settled(self.last) => release(),
-            Rests::All if self.open.spot.is_none() => self.open.on_written.push(release),
-            Rests::All => self.open.on_durable.push(release),
-            Rests::Added => self.open.handed_out.push(release),
-            Rests::Written => self.open.on_written.push(release),
+            Rests::All if self.is_settled(self.last) => release(),
+            Rests::All => self.written.answers.push(release),
+            Rests::Added => self.written.handed_out.push(release),
+            Rests::Written => self.on_written.push(release),
         }
-    }
-
-    /// The batch that the next record will be part of.
-    pub(crate) fn batch(&self) -> u64 {
-        self.last + u64::from(self.open.spot.is_none())
     }
 
     /// The number of the last batch that has a record.
@@ -189,9 +242,7 @@ impl Log {
     /// Seals what is open, so that the next record begins a batch; answers that batch's number
     /// and the place from where it is found.
     pub(crate) fn cut(&mut self) -> (u64, Position) {
-        if self.open.spot.is_some() {
-            self.sealed.push(std::mem::take(&mut self.open));
-        }
+        self.flush();
         let position = match &self.current {
             Some((segment, end)) => Position { segment: segment.number, offset: *end },
             None => self.resumed,

@@ -7,12 +7,16 @@
 
 mod batch;
 mod call;
+mod check;
 mod checkpoint;
 mod codec;
 mod compact;
 mod decider;
 pub mod files;
 mod format;
+#[cfg(feature = "testkit")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handover;
 mod inbox;
 #[allow(dead_code, reason = "bulk loading and touched chunks are for quicker checkpoints")]
@@ -21,6 +25,8 @@ mod keeper;
 mod log;
 #[cfg(any(test, feature = "testkit"))]
 mod manual;
+#[cfg(feature = "bench")]
+mod null;
 mod open;
 mod payload;
 mod place;
@@ -31,9 +37,15 @@ mod space;
 mod state;
 mod sweep;
 mod syncer;
+pub(crate) mod trace;
 
 pub use call::Embedded;
+pub use check::{FINDINGS_MAX, Finding, Report, check, check_files};
 #[cfg(any(test, feature = "testkit"))]
 pub use manual::Manual;
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) use manual::read_in_full;
+#[cfg(feature = "bench")]
+pub use null::{Null, Safe, record_bytes};
 pub use open::Settings;
 pub use syncer::Durability;

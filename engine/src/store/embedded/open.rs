@@ -1,19 +1,21 @@
 //! Opening a folder: what it holds is read back, and the store's threads are started.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use super::batch::{place_of, read_segment_header};
 use super::call::{Embedded, Shared};
-use super::checkpoint::{Manifest, Unusable, checkpoint_name, checkpoint_number, read};
+use super::checkpoint::{
+    Block, Earlier, Manifest, Unusable, checkpoint_name, checkpoint_number, read,
+};
 use super::decider::Decider;
 use super::files::{Files, Folder, Guard};
 use super::format::{self, failed};
 use super::handover::Handover;
 use super::inbox::Inbox;
-use super::keeper::{Keeper, SPARE};
+use super::keeper::{Keeper, Retired, SPARE};
 use super::log::{Log, Ready};
 use super::place::{Kind, Segment, segment_name, segment_number};
 use super::scan::{Broken, End, Position, scan};
@@ -83,10 +85,11 @@ impl Parts {
         let hasher = IdHasher::new(known_key(&*files)?);
         let found = find(&*files, settings.segment_bytes)?;
         let (bell, keeper_bell) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
-        let (handover, ready) = (Arc::new(Handover::default()), Arc::new(Ready::default()));
+        let (handover, ready) = (Arc::new(Handover::new(bell.clone())), Arc::new(Ready::default()));
         let (inbox, space) =
             (Arc::new(Inbox::new(bell.clone(), options.clock.clone())), Arc::new(Space::default()));
-        let log = Log::new(handover.clone(), ready.clone(), settings.segment_bytes);
+        let log =
+            Log::new(handover.clone(), ready.clone(), settings.segment_bytes, settings.durability);
         let step_bytes_max = log.step_bytes_max();
         let mut segments = Segments::default();
         found.segments.iter().for_each(|segment| segments.insert(segment.clone()));
@@ -118,7 +121,6 @@ impl Parts {
             settings.durability,
             options.clock.clone(),
             loaded.end.batch,
-            loaded.end.check,
         );
         let decider = Decider {
             state,
@@ -145,7 +147,9 @@ impl Parts {
             retired,
             checkpoint: loaded.checkpoint,
             next_checkpoint: found.checkpoints.iter().max().map_or(1, |last| last + 1),
-            outdated: loaded.outdated,
+            chunks: Vec::new(),
+            named: loaded.named,
+            kept: loaded.kept,
             making: None,
             compaction: None,
             filling: None,
@@ -159,6 +163,10 @@ impl Parts {
     }
 
     fn start(self) -> Result<Embedded> {
+        self.start_with(Decider::run)
+    }
+
+    pub(crate) fn start_with(self, decide: fn(Decider)) -> Result<Embedded> {
         let Parts { shared, decider, syncer, mut keeper, guard } = self;
         // The first segment before the first call.
         keeper.turn();
@@ -169,7 +177,7 @@ impl Parts {
         let keeper_bell = keeper.bell.clone();
         let threads = vec![
             start("keeper", Box::new(move || keeper.run()))?,
-            start("decider", Box::new(move || decider.run()))?,
+            start("decider", Box::new(move || decide(decider)))?,
             start("syncer", Box::new(move || syncer.run()))?,
         ];
         let (threads, guard) = (Mutex::new(threads), Some(guard));
@@ -177,7 +185,7 @@ impl Parts {
     }
 }
 
-fn lock(files: &dyn Files) -> Result<Box<dyn Guard>> {
+pub(crate) fn lock(files: &dyn Files) -> Result<Box<dyn Guard>> {
     files.lock().map_err(|cause| match cause.kind() {
         std::io::ErrorKind::WouldBlock => Error::new(
             Code::Unavailable,
@@ -237,6 +245,8 @@ fn find(files: &dyn Files, segment_bytes: u32) -> Result<Lying> {
             files.remove(&name).map_err(|cause| failed("removing what was not finished", cause))?;
         }
     }
+    // A process that was killed leaves names unsynced, and more is about to rest on them.
+    files.sync_folder().map_err(|cause| failed("syncing the folder", cause))?;
     Ok(lying)
 }
 
@@ -247,7 +257,7 @@ fn is_spare(files: &dyn Files, name: &str, segment_bytes: u32) -> bool {
     digits && whole().unwrap_or(false)
 }
 
-fn open_segment(files: &dyn Files, name: &str, number: u32) -> Result<Arc<Segment>> {
+pub(crate) fn open_segment(files: &dyn Files, name: &str, number: u32) -> Result<Arc<Segment>> {
     let what = || format!("reading `{name}`");
     let file = files.open(name).map_err(|cause| failed(&what(), cause))?;
     let mut head = [0; 64];
@@ -262,19 +272,23 @@ fn open_segment(files: &dyn Files, name: &str, number: u32) -> Result<Arc<Segmen
 struct Loaded {
     end: End,
     checkpoint: Option<(u32, u64, Manifest)>,
-    outdated: Vec<u32>,
+    /// Earlier checkpoints that it names.
+    named: Vec<u32>,
+    /// The checkpoints in the folder, with their sizes.
+    kept: BTreeMap<u32, u64>,
 }
 
 /// Takes up the newest checkpoint and what the log adds to it.
 fn load(files: &dyn Files, found: &Lying, state: &mut State, now: Now) -> Result<Loaded> {
     let newest = found.checkpoints.iter().max().copied();
-    let checkpoint = newest.map(|number| load_checkpoint(files, number, state, now)).transpose()?;
+    let loaded = newest.map(|number| load_checkpoint(files, number, state, now)).transpose()?;
+    let (checkpoint, named) = loaded.unzip();
     let (from, first) = checkpoint.map_or((Position::default(), 1), |(_, _, manifest)| {
         (manifest.position, manifest.first_batch)
     });
     let logs: Vec<_> =
         found.segments.iter().filter(|segment| segment.kind == Kind::Log).cloned().collect();
-    let end = scan(&logs, from, first, |segment, body, record| {
+    let (end, loose) = scan(&logs, from, first, |segment, body, record| {
         state.replay(record, place_of(record, segment.number, body), now)
     })
     .map_err(broken)?;
@@ -285,40 +299,48 @@ fn load(files: &dyn Files, found: &Lying, state: &mut State, now: Now) -> Result
         return Err(corrupt(&checkpoint_name(number), 0, what));
     }
     // A process that was killed leaves written bytes unsynced, and more is about to rest on them.
+    for batch in &loose {
+        batch.write_again().map_err(|cause| failed("writing the end of the log again", cause))?;
+    }
     for segment in logs.iter().filter(|segment| segment.number >= from.segment) {
         segment.file.sync().map_err(|cause| failed("syncing the log", cause))?;
     }
-    let outdated = found.checkpoints.iter().copied().filter(|one| Some(*one) != newest).collect();
-    Ok(Loaded { end, checkpoint, outdated })
+    let size = |number: &u32| Ok((*number, files.open(&checkpoint_name(*number))?.size()?));
+    let kept: std::io::Result<_> = found.checkpoints.iter().map(size).collect();
+    let kept = kept.map_err(|cause| failed("reading a checkpoint", cause))?;
+    Ok(Loaded { end, checkpoint, named: named.unwrap_or_default(), kept })
 }
 
-fn load_checkpoint(
+pub(crate) fn load_checkpoint(
     files: &dyn Files,
     number: u32,
     state: &mut State,
     now: Now,
-) -> Result<(u32, u64, Manifest)> {
+) -> Result<((u32, u64, Manifest), Vec<u32>)> {
     let name = checkpoint_name(number);
     let what = format!("reading `{name}`");
     let file = files.open(&name).map_err(|cause| failed(&what, cause))?;
     let bytes = file.size().map_err(|cause| failed(&what, cause))?;
-    let manifest =
-        read(&*file, |block, payload| state.load_block(block, payload, now)).map_err(|why| {
-            match why {
-                Unusable::Io(cause) => failed(&what, cause),
-                Unusable::Damaged(what) => corrupt(&name, 0, what),
-            }
-        })?;
+    let mut earlier = Earlier::new(files);
+    let manifest = read(&*file, |block, payload| match block {
+        Block::Same => Ok(state.load_block(Block::Jobs, earlier.jobs(payload)?, now)?),
+        block => Ok(state.load_block(block, payload, now)?),
+    })
+    .map_err(|why| match why {
+        Unusable::Io(cause) => failed(&what, cause),
+        Unusable::Damaged(what) => corrupt(&name, 0, what),
+    })?;
     state.load_end(&manifest);
-    Ok((number, bytes, manifest))
+    Ok(((number, bytes, manifest), earlier.named()))
 }
 
 /// Segments that were made ready and not used, or torn before they were: nothing lies in them.
-fn leftovers(found: &Lying, loaded: &Loaded, state: &mut State) -> Vec<Arc<Segment>> {
+fn leftovers(found: &Lying, loaded: &Loaded, state: &mut State) -> Vec<Retired> {
     let end = loaded.end.position.segment;
     let beyond = |segment: &&Arc<Segment>| segment.kind == Kind::Log && segment.number > end;
     let unused = found.segments.iter().filter(beyond).map(|segment| segment.number);
-    unused.filter_map(|number| state.segments.retire(number)).collect()
+    let retired = unused.filter_map(|number| state.segments.retire(number));
+    retired.map(|segment| Retired { segment, since: 0 }).collect()
 }
 
 fn broken(broken: Broken) -> Error {

@@ -1,11 +1,13 @@
 //! Reading the log back.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
 use super::batch::{Found, HEADER_BYTES, Header, records};
 use super::codec::Malformed;
 use super::place::{DATA_START, Segment};
+use super::trace::happened;
 
 /// A position in the log: where a batch begins or would.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +26,24 @@ pub(crate) struct End {
     /// What there was to replay.
     pub(crate) records: u64,
     pub(crate) bytes: u64,
+}
+
+/// A batch that no later one says to be durable.
+pub(crate) struct Loose {
+    segment: Arc<Segment>,
+    batch: u64,
+    offset: u32,
+    len: u32,
+}
+
+impl Loose {
+    /// Writes it once more. After a sync that failed its bytes can still be read though they
+    /// never reached the disk, and no later sync would bring them there.
+    pub(crate) fn write_again(&self) -> io::Result<()> {
+        let mut bytes = vec![0; self.len as usize];
+        self.segment.file.read_at(&mut bytes, u64::from(self.offset))?;
+        self.segment.file.write_at(&bytes, u64::from(self.offset))
+    }
 }
 
 /// Why the log cannot be read.
@@ -47,15 +67,15 @@ impl From<io::Error> for Broken {
 /// Reads every batch from `from` on, whose first is number `first`, and shows each record.
 ///
 /// A batch that is broken is a torn tail and is cut, unless a later one says that it had been
-/// durable.
+/// durable. Answers where the log ends, and the batches that may not be durable.
 pub(crate) fn scan(
     segments: &[Arc<Segment>],
     from: Position,
     first: u64,
     mut show: impl FnMut(&Segment, u32, &Found<'_>) -> Result<(), Malformed>,
-) -> Result<End, Broken> {
+) -> Result<(End, VecDeque<Loose>), Broken> {
     let end = End { batch: first - 1, check: 0, position: from, records: 0, bytes: 0 };
-    let mut walk = Walk { end, begun: false };
+    let mut walk = Walk { end, begun: false, loose: VecDeque::new() };
     let mut rest = &segments[segments.partition_point(|one| one.number < from.segment)..];
     while let Some((segment, later)) = rest.split_first() {
         let bytes = read_all(segment)?;
@@ -67,7 +87,7 @@ pub(crate) fn scan(
         };
         rest = &later[next..];
     }
-    Ok(walk.end)
+    Ok((walk.end, walk.loose))
 }
 
 /// How far a scan has come.
@@ -75,13 +95,14 @@ struct Walk {
     end: End,
     /// Whether a batch was read, so that the next one must be chained to it.
     begun: bool,
+    loose: VecDeque<Loose>,
 }
 
 impl Walk {
     /// Reads the batches of one segment; answers where the first that is none begins.
     fn through(
         &mut self,
-        segment: &Segment,
+        segment: &Arc<Segment>,
         bytes: &[u8],
         mut offset: u32,
         show: &mut impl FnMut(&Segment, u32, &Found<'_>) -> Result<(), Malformed>,
@@ -100,6 +121,7 @@ impl Walk {
                 show(segment, body, &found).map_err(|Malformed(what)| corrupt(what, found.at))?;
                 self.end.records += 1;
             }
+            self.note_loose(segment, offset, &batch.header);
             offset = body + batch.header.body_len;
             self.end.batch = batch.header.batch;
             self.end.check = batch.header.check;
@@ -108,6 +130,15 @@ impl Walk {
             self.begun = true;
         }
         Ok(offset)
+    }
+
+    fn note_loose(&mut self, segment: &Arc<Segment>, offset: u32, header: &Header) {
+        while self.loose.front().is_some_and(|loose| loose.batch <= header.durable) {
+            self.loose.pop_front();
+        }
+        let (segment, batch) = (segment.clone(), header.batch);
+        let len = HEADER_BYTES as u32 + header.body_len;
+        self.loose.push_back(Loose { segment, batch, offset, len });
     }
 
     /// Whether a batch is the next one: by number, and by the chain.
@@ -136,6 +167,9 @@ impl Walk {
         offset: u32,
         later: &[Arc<Segment>],
     ) -> Result<(), Broken> {
+        if bytes.get(offset as usize..).and_then(|at| Header::read(at, segment.number)).is_some() {
+            happened("torn batch cut");
+        }
         let next = self.end.batch + 1;
         let mut lost = says_durable(bytes, offset, segment.number, next);
         for segment in later {
@@ -166,9 +200,20 @@ impl<'a> Read<'a> {
 
 /// Whether a header somewhere from `offset` on says that `batch` had been durable.
 fn says_durable(bytes: &[u8], offset: u32, segment: u32, batch: u64) -> bool {
-    (offset as usize..bytes.len().saturating_sub(HEADER_BYTES))
-        .filter_map(|at| Header::read(&bytes[at..], segment))
-        .any(|header| header.durable >= batch)
+    let mut at = offset as usize;
+    while at < bytes.len() {
+        let page = &bytes[at..bytes.len().min(at + 4096)];
+        // Most of a segment that was never full is zeros, in which no header begins.
+        let durable = page.iter().any(|byte| *byte != 0)
+            && (at..at + page.len())
+                .filter_map(|at| Header::read(&bytes[at..], segment))
+                .any(|header| header.durable >= batch);
+        if durable {
+            return true;
+        }
+        at += page.len();
+    }
+    false
 }
 
 /// The whole of a segment's file.

@@ -18,9 +18,9 @@ use crate::topic::{Defaults, Rate, Settings, Topic};
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Which names a story uses: few, so that its calls meet.
-pub(super) struct Cast {
-    pub(super) topics: Vec<Topic>,
-    pub(super) ids: Vec<Id>,
+pub(in crate::testkit) struct Cast {
+    pub(in crate::testkit) topics: Vec<Topic>,
+    pub(in crate::testkit) ids: Vec<Id>,
 }
 
 const TOPICS: [&str; 6] = ["a", "b", "b.c", "支付宝", "a crab 🦀", "default"];
@@ -30,7 +30,7 @@ const TARGETS: [&str; 3] = ["worker:", "https://example.com/hook", "sink:log"];
 const PRIORITIES: [u32; 6] = [0, 1, 1023, 1024, 1025, u32::MAX];
 
 impl Rng {
-    pub(super) fn cast(&mut self) -> Cast {
+    pub(in crate::testkit) fn cast(&mut self) -> Cast {
         let (topics, ids) = (self.pick(&[1, 1, 2, 3, 4, 6]), self.pick(&[1, 3, 4, 6, 6]));
         let topic = |name: &&str| name.parse().expect("a topic");
         let id = |name: &&str| name.parse().expect("an id");
@@ -40,7 +40,7 @@ impl Rng {
         }
     }
 
-    pub(super) fn length(&mut self) -> Duration {
+    pub(in crate::testkit) fn length(&mut self) -> Duration {
         const LENGTHS: [Duration; 13] = [
             Duration::ZERO,
             Duration::from_micros(1),
@@ -60,16 +60,16 @@ impl Rng {
     }
 
     /// A length that may be out of all reason.
-    pub(super) fn term(&mut self) -> Duration {
+    pub(in crate::testkit) fn term(&mut self) -> Duration {
         if self.percent(4) { Duration::MAX } else { self.length() }
     }
 
-    fn ttr(&mut self) -> Ttr {
+    pub(in crate::testkit) fn ttr(&mut self) -> Ttr {
         let lengths = [Duration::from_millis(1), SECOND, 10 * SECOND, MINUTE, HOUR];
         Ttr::new(self.pick(&lengths)).expect("a ttr")
     }
 
-    fn when(&mut self, now: Time) -> When {
+    pub(in crate::testkit) fn when(&mut self, now: Time) -> When {
         match self.below(40) {
             0 => When::In(DELAY_MAX + SECOND),
             1 => When::At(Time::MAX),
@@ -79,12 +79,12 @@ impl Rng {
     }
 
     /// A moment around `now`, before or after.
-    pub(super) fn near(&mut self, now: Time) -> Time {
+    pub(in crate::testkit) fn near(&mut self, now: Time) -> Time {
         let ms = self.length().as_millis() as u64;
         if self.percent(40) { now.saturating_sub_ms(ms) } else { now.saturating_add_ms(ms) }
     }
 
-    fn retry(&mut self) -> Retry {
+    pub(in crate::testkit) fn retry(&mut self) -> Retry {
         let ladder = Retry::ladder(&[SECOND, 10 * SECOND, MINUTE]).expect("a ladder");
         let backoff = Retry::backoff(SECOND, MINUTE, 0.5).expect("a backoff");
         match self.below(9) {
@@ -99,7 +99,7 @@ impl Rng {
         }
     }
 
-    fn repeat(&mut self, now: Time) -> Repeat {
+    pub(in crate::testkit) fn repeat(&mut self, now: Time) -> Repeat {
         let length = self.pick(&[SECOND, 7 * SECOND, MINUTE, HOUR]);
         let rule = match self.below(6) {
             0 => Repeat::cron("*/5 * * * *", None),
@@ -118,11 +118,11 @@ impl Rng {
         if self.percent(30) { repeat.on_dead(OnDead::Stop) } else { repeat }
     }
 
-    fn target(&mut self) -> Target {
+    pub(in crate::testkit) fn target(&mut self) -> Target {
         self.pick(&TARGETS).parse().expect("a target")
     }
 
-    fn body(&mut self) -> Body {
+    pub(in crate::testkit) fn body(&mut self) -> Body {
         match self.below(4) {
             0 => Body::default(),
             1 => Body::json("{\"n\": 1.0}").expect("JSON"),
@@ -131,38 +131,38 @@ impl Rng {
         }
     }
 
-    pub(super) fn caller(&mut self) -> Option<Caller> {
+    pub(in crate::testkit) fn caller(&mut self) -> Option<Caller> {
         self.maybe(20, |rng| rng.pick(&["ann", "bob"]).parse().expect("a caller"))
     }
 
-    pub(super) fn report(&mut self) -> Option<Report> {
+    pub(in crate::testkit) fn report(&mut self) -> Option<Report> {
         self.maybe(20, |rng| Report {
             status: rng.maybe(50, |rng| rng.pick(&[200, 503])),
             excerpt: rng.maybe(50, |_| "so it said".into()),
         })
     }
 
-    pub(super) fn error(&mut self) -> Arc<str> {
+    pub(in crate::testkit) fn error(&mut self) -> Arc<str> {
         self.pick(&ERRORS).into()
     }
 
-    pub(super) fn priority(&mut self) -> u32 {
+    pub(in crate::testkit) fn priority(&mut self) -> u32 {
         self.pick(&PRIORITIES)
     }
 
-    pub(super) fn owner(&mut self) -> Owner {
+    pub(in crate::testkit) fn owner(&mut self) -> Owner {
         Owner(self.below(3) as u64)
     }
 
-    pub(super) fn terms(&mut self) -> Terms {
+    pub(in crate::testkit) fn terms(&mut self) -> Terms {
         Terms { ttr: self.maybe(40, Rng::ttr), owner: self.maybe(50, Rng::owner) }
     }
 
-    pub(super) fn maybe_ttr(&mut self) -> Option<Ttr> {
+    pub(in crate::testkit) fn maybe_ttr(&mut self) -> Option<Ttr> {
         self.maybe(50, Rng::ttr)
     }
 
-    pub(super) fn new_job(&mut self, cast: &Cast, now: Time) -> NewJob {
+    pub(in crate::testkit) fn new_job(&mut self, cast: &Cast, now: Time) -> NewJob {
         let (topic, id) = (self.pick(&cast.topics), self.pick(&cast.ids));
         let mut job = NewJob::new(topic, id, self.body());
         job.when = self.maybe(60, |rng| rng.when(now));
@@ -186,7 +186,7 @@ impl Rng {
         self.pick(&[Confirm::Delivery, Confirm::Finish])
     }
 
-    pub(super) fn patch(&mut self, now: Time) -> Patch {
+    pub(in crate::testkit) fn patch(&mut self, now: Time) -> Patch {
         Patch {
             when: self.maybe(50, |rng| rng.when(now)),
             body: self.maybe(30, Rng::body),
@@ -205,7 +205,7 @@ impl Rng {
         }
     }
 
-    pub(super) fn settings(&mut self) -> Settings {
+    pub(in crate::testkit) fn settings(&mut self) -> Settings {
         if self.percent(20) {
             return Settings::default();
         }
@@ -222,7 +222,7 @@ impl Rng {
     }
 
     /// Settings that only hold jobs back.
-    pub(super) fn limits(&mut self) -> Settings {
+    pub(in crate::testkit) fn limits(&mut self) -> Settings {
         Settings {
             rate: self.maybe(80, Rng::rate),
             concurrency: self.maybe(40, Rng::concurrency),
@@ -238,11 +238,11 @@ impl Rng {
         self.pick(&[NonZeroU32::MIN, NonZeroU32::new(2).expect("two")])
     }
 
-    pub(super) fn defaults(&mut self) -> Defaults {
+    pub(in crate::testkit) fn defaults(&mut self) -> Defaults {
         Defaults { ttr: self.ttr(), retry: self.retry(), retain: self.maybe(30, Rng::term) }
     }
 
-    pub(super) fn filter(&mut self, cast: &Cast, now: Time) -> Filter {
+    pub(in crate::testkit) fn filter(&mut self, cast: &Cast, now: Time) -> Filter {
         Filter {
             stage: self.maybe(50, |rng| rng.pick(&Stage::ALL)),
             due_after: self.maybe(15, |rng| rng.near(now)),
@@ -254,6 +254,6 @@ impl Rng {
 }
 
 /// The first character of a name.
-pub(super) fn beginning(name: &str) -> Arc<str> {
+pub(in crate::testkit) fn beginning(name: &str) -> Arc<str> {
     name.chars().take(1).collect::<String>().into()
 }

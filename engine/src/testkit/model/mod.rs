@@ -5,7 +5,7 @@
 //! Numbers, leases and cursors are each store's own affair and are replaced by common names. If
 //! the stores differ, the story is cut down to the few steps that it takes.
 
-mod chance;
+pub(super) mod chance;
 mod op;
 mod plan;
 mod side;

@@ -110,13 +110,17 @@ impl<T: Copy> Arena<T> {
         self.chunks[place(slot).0].touched = true;
     }
 
-    /// Whether a chunk has changed since all marks were last cleared.
+    /// Whether a chunk has changed since its mark was last cleared.
     pub(crate) fn is_touched(&self, chunk: usize) -> bool {
         self.chunks[chunk].touched
     }
 
-    pub(crate) fn clear_touched(&mut self) {
-        self.chunks.iter_mut().for_each(|chunk| chunk.touched = false);
+    pub(crate) fn clear_touched(&mut self, chunk: usize) {
+        self.chunks[chunk].touched = false;
+    }
+
+    pub(crate) fn touch_all(&mut self) {
+        self.chunks.iter_mut().for_each(|chunk| chunk.touched = true);
     }
 
     fn chunk_with_room(&mut self) -> usize {
@@ -357,7 +361,7 @@ mod tests {
         let mut arena = filled(4 * N);
         assert!((0..4).all(|chunk| arena.is_touched(chunk)));
         for act in acts {
-            arena.clear_touched();
+            (0..arena.chunks()).for_each(|chunk| arena.clear_touched(chunk));
             let _ = (arena[2 * N], arena.get(2 * N), arena.chunk(2).count());
             assert!((0..4).all(|chunk| !arena.is_touched(chunk)));
             act(&mut arena);

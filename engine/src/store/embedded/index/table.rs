@@ -71,6 +71,11 @@ impl Table {
         self.shards.get(shard_of(hash))?.find(hash, |slot| is(*slot)).copied()
     }
 
+    /// Whether there may be a slot of this hash.
+    pub(crate) fn has_any(&self, hash: u64) -> bool {
+        self.shards.get(shard_of(hash)).is_some_and(|shard| shard.iter_hash(hash).next().is_some())
+    }
+
     /// Visits every slot of this hash, and now and then one of another: the table keeps but a
     /// few bits to tell.
     pub(crate) fn each(&self, hash: u64, mut visit: impl FnMut(u32)) {

@@ -17,7 +17,7 @@ mod tests;
 /// time and a slot, and ties are broken by what the caller keeps under the slot.
 ///
 /// `LEAF` and `INNER` are how many keys and children a node has at most.
-pub(crate) struct Tree<K, const LEAF: usize = 256, const INNER: usize = 64> {
+pub(crate) struct Tree<K, const LEAF: usize = 64, const INNER: usize = 64> {
     root: Node<K, LEAF, INNER>,
     len: u64,
 }

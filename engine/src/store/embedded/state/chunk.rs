@@ -34,6 +34,13 @@ pub(crate) struct Copied {
     pub(crate) next: Cursor,
 }
 
+/// Whether the chunk of jobs to be copied lies in an earlier checkpoint as it was then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    Known,
+    Unknown,
+}
+
 impl State {
     /// Begins a checkpoint: what is decided from here on is in the log after this.
     pub(crate) fn begin_checkpoint(&mut self) -> Manifest {
@@ -51,13 +58,17 @@ impl State {
         }
     }
 
-    /// Copies the next chunk.
-    pub(crate) fn copy_chunk(&self, cursor: Cursor, now: Now) -> Copied {
+    /// Copies the next chunk; one that has not changed is only named.
+    pub(crate) fn copy_chunk(&mut self, cursor: Cursor, earlier: Earlier, now: Now) -> Copied {
         match cursor {
-            Cursor::Jobs(chunk) if chunk < self.arena.chunks() => Copied {
-                block: Some((Block::Jobs, self.copy_jobs(chunk, now))),
-                next: Cursor::Jobs(chunk + 1),
-            },
+            Cursor::Jobs(chunk) if chunk < self.arena.chunks() => {
+                let next = Cursor::Jobs(chunk + 1);
+                if earlier == Earlier::Known && !self.arena.is_touched(chunk) {
+                    return Copied { block: Some((Block::Same, Vec::new())), next };
+                }
+                self.arena.clear_touched(chunk);
+                Copied { block: Some((Block::Jobs, self.copy_jobs(chunk, now))), next }
+            }
             Cursor::Jobs(_) => Copied { block: None, next: Cursor::Topics(None) },
             Cursor::Topics(after) => self.copy_topics(after, now),
             Cursor::Kv(after) => self.copy_kv(after, now),
@@ -162,9 +173,14 @@ impl State {
                     self.restore_kv(stored, now);
                 }
             }
-            Block::End => {}
+            Block::Same | Block::End => {}
         }
         Ok(())
+    }
+
+    /// No chunk is known to be as it was in an earlier checkpoint.
+    pub(crate) fn touch_all(&mut self) {
+        self.arena.touch_all();
     }
 
     fn load_jobs(&mut self, reader: &mut Reader<'_>, now: Now) -> Result<()> {
@@ -188,13 +204,10 @@ impl State {
         let cold = place(reader)?;
         let flags = reader.u8()?;
         let entry = Entry::new(number, id, topic, cold);
-        if self.numbered(number).is_some() {
-            return Err(Malformed("a job is there twice"));
-        }
         if flags & MORE == 0 {
             let due = reader.time()?;
             let life = Life::new(due, reader.varint_u32()?, flags & HELD != 0);
-            self.enter(entry, life, None, now);
+            self.keep(entry, life, None);
             return Ok(());
         }
         let Stored { life, local } = decode_life(reader, now)?;
@@ -202,10 +215,8 @@ impl State {
         let own = reader.option(flags & OWN != 0, Own::decode)?.map(Arc::new);
         let error: Option<Arc<str>> =
             reader.option(flags & ERROR != 0, Reader::str)?.map(Arc::from);
-        let slot = self.enter(entry, life, own, now);
-        if let Some(error) = error {
-            self.change_error(slot, error);
-        }
+        let slot = self.keep(entry, life, own);
+        self.more_mut(slot).last_error = error;
         for _ in 0..reader.varint()? {
             let note = place(reader)?;
             self.note(slot, note);
@@ -213,8 +224,9 @@ impl State {
         Ok(())
     }
 
-    /// Takes up the end of a checkpoint.
+    /// Takes up the end of a checkpoint: all its jobs are there, and can be found from here on.
     pub(crate) fn load_end(&mut self, manifest: &Manifest) {
+        self.index_all();
         self.next_number = self.next_number.max(manifest.next_number);
         self.kv.restore_version(manifest.kv_version);
     }

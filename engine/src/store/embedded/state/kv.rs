@@ -20,6 +20,13 @@ impl State {
         let mut payload = Vec::new();
         StoredKv { key: &key, value: value.as_deref(), version, end }.encode(&mut payload);
         self.log.put(Tag::Kv, 0, &payload);
+        #[cfg(any(test, feature = "testkit"))]
+        self.trace.step(self.log.last_batch(), || crate::store::embedded::trace::What::Kv {
+            key,
+            value,
+            version,
+            end: ttl.map(|ttl| now.tick.plus_ms(duration_ms(ttl))),
+        });
         Ok(version)
     }
 }

@@ -1,25 +1,33 @@
 //! All there is, and the one way in which a job moves. Owned by the decider.
 
 mod browse;
+mod bulk;
 mod chunk;
 mod clock;
 mod entry;
 mod find;
+mod fresh;
 mod garbage;
 mod kv;
 mod orders;
+#[cfg(any(test, feature = "testkit"))]
+mod peek;
 mod pop;
 mod replay;
 mod segments;
+mod survey;
 mod topics;
 
-pub(crate) use chunk::{Copied, Cursor};
+pub(crate) use chunk::{Copied, Cursor, Earlier};
 pub(crate) use entry::{Entry, IdHash, More, NO_MORE, Slab};
 pub(crate) use orders::{Orders, SortKey, Stand};
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) use peek::Peeked;
 pub(crate) use pop::{Call, Handed, recall};
 pub(crate) use segments::{Segments, Usage};
+pub(crate) use survey::Indexed;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::batch::{Decided, HEAD_BYTES, Tag};
@@ -45,6 +53,7 @@ use crate::store::kv::Kv;
 use crate::time::{Bell, Now, StepWatch, Tick, Time, duration_ms};
 use crate::topic::{Defaults, Settings, Topic};
 
+use fresh::Fresh;
 use garbage::Garbage;
 use orders::ReadyKey;
 use pop::Waiters;
@@ -94,22 +103,17 @@ pub(crate) struct State {
     garbage: Garbage,
     /// Jobs that were held by connections of the process before.
     orphans: VecDeque<u64>,
-    /// Jobs with records in the batch that is open.
+    /// The last batch that changed a job, hand-outs apart, as long as it may not be durable.
     fresh: Fresh,
     watch: StepWatch,
     stats: Stats,
     scratch: Vec<u8>,
+    #[cfg(any(test, feature = "testkit"))]
+    pub(crate) trace: super::trace::Trace,
     /// Whether the task at hand finds no room in the log.
     pub(crate) out_of_room: bool,
     /// Whether someone could not be served for want of room in the log.
     pub(crate) starved: bool,
-}
-
-/// Which jobs were added or changed in which batch.
-#[derive(Default)]
-struct Fresh {
-    batch: u64,
-    numbers: HashSet<u64>,
 }
 
 /// A job to add, as its caller has made it ready.
@@ -205,6 +209,8 @@ impl State {
             watch: StepWatch::default(),
             stats: Stats::default(),
             scratch: Vec::new(),
+            #[cfg(any(test, feature = "testkit"))]
+            trace: super::trace::Trace::default(),
             out_of_room: false,
             starved: false,
         }
@@ -213,6 +219,15 @@ impl State {
     /// Lets an answer go when all that is in the log by now is safe.
     pub(crate) fn answer(&mut self, release: Release) {
         self.log.answer(release, Rests::All);
+    }
+
+    /// Brings the places where the jobs' ids belong into the processor's cache. One after the
+    /// other each would be waited for; here they come together.
+    pub(crate) fn look_ahead(&self, jobs: &[Result<Prepared>]) {
+        if jobs.len() > 1 {
+            let hashes = jobs.iter().flatten().map(|job| job.hash[0]);
+            std::hint::black_box(hashes.filter(|hash| self.ids.has_any(*hash)).count());
+        }
     }
 
     pub(crate) fn add(&mut self, new: Prepared, now: Now) -> Result<Decision> {
@@ -257,30 +272,45 @@ impl State {
         let decided =
             Decided { created_ms: now.time().as_ms(), base_ms: due.as_ms(), added: orders.added };
         let cold = self.put_cold(number, decided, &new.payload, new.check);
-        self.freshen(number);
+        self.fresh.add(number, self.log.last_batch(), |batch| self.log.is_settled(batch));
         self.next_number += 1;
         let life = Life::new(due, new.priority, new.held);
+        #[cfg(any(test, feature = "testkit"))]
+        self.trace.step(self.log.last_batch(), || super::trace::What::Added {
+            number,
+            life: life.clone(),
+            decided,
+            cold: new.payload.clone().into(),
+        });
         let slot = self.enter(Entry::new(number, new.hash, topic, cold), life, new.own, now);
-        self.promote(slot, now);
+        // Few are due at once, and to ask costs as much as all of the above.
+        if due <= now.time() {
+            self.promote(slot, now);
+        }
         slot
     }
 
     /// Puts a job into the index.
-    fn enter(&mut self, mut entry: Entry, life: Life, own: Option<Arc<Own>>, now: Now) -> u32 {
+    fn enter(&mut self, entry: Entry, life: Life, own: Option<Arc<Own>>, now: Now) -> u32 {
+        let (hash, number) = (entry.id, entry.number);
+        let slot = self.keep(entry, life, own);
+        let arena = &self.arena;
+        self.ids.insert(hash[0], slot, |slot| arena[slot].id[0]);
+        self.numbers.insert(spread(number), slot, |slot| spread(arena[slot].number));
+        self.stand_up(slot, now.tick);
+        slot
+    }
+
+    /// Keeps a job that nothing can find yet.
+    fn keep(&mut self, mut entry: Entry, life: Life, own: Option<Arc<Own>>) -> u32 {
         let plain = entry.take_on(&life) && own.is_none();
         entry.set_own_target(own.as_ref().is_some_and(|own| own.target.is_some()));
         if !plain {
             let more = More { life, own, last_error: None, notes: Vec::new() };
             entry.more = self.mores.insert(more);
         }
-        let (hash, number) = (entry.id, entry.number);
         self.segments.born(entry.cold);
-        let slot = self.arena.insert(entry);
-        let arena = &self.arena;
-        self.ids.insert(hash[0], slot, |slot| arena[slot].id[0]);
-        self.numbers.insert(spread(number), slot, |slot| spread(arena[slot].number));
-        self.stand_up(slot, now.tick);
-        slot
+        self.arena.insert(entry)
     }
 
     /// Takes a job out of the index.
@@ -410,9 +440,20 @@ impl State {
         }
         let noted = note.map(|note| noted(note, &before, made, now));
         if made.event != Event::Due {
+            #[cfg(any(test, feature = "testkit"))]
+            let cold = rewritten.as_ref().map(|cold| cold.payload.clone().into());
             self.log_move(slot, &life, noted.as_ref(), rewritten, now);
+            #[cfg(any(test, feature = "testkit"))]
+            self.trace.step(self.log.last_batch(), || super::trace::What::Moved {
+                number: self.arena[slot].number,
+                life: life.clone(),
+                hand_out,
+                cold,
+                note: noted.clone(),
+            });
             if !hand_out {
-                self.freshen(self.arena[slot].number);
+                let (number, batch) = (self.arena[slot].number, self.log.last_batch());
+                self.fresh.change(number, batch, |batch| self.log.is_settled(batch));
             }
         }
         let since = if before.state == At::Ready { since.unwrap_or(now.tick) } else { now.tick };
@@ -477,21 +518,15 @@ impl State {
     }
 
     fn log_gone(&mut self, slot: u32) {
-        self.log.put(Tag::Gone, self.arena[slot].number, &[]);
+        let number = self.arena[slot].number;
+        self.log.put(Tag::Gone, number, &[]);
+        #[cfg(any(test, feature = "testkit"))]
+        self.trace.step(self.log.last_batch(), || super::trace::What::Gone { number });
     }
 
-    /// Notes that a job has a record in the batch that is open.
-    fn freshen(&mut self, number: u64) {
-        let batch = self.log.batch();
-        if self.fresh.batch != batch {
-            self.fresh.batch = batch;
-            self.fresh.numbers.clear();
-        }
-        self.fresh.numbers.insert(number);
-    }
-
+    /// Whether what was last done to a job may not be durable yet.
     fn is_fresh(&self, number: u64) -> bool {
-        self.fresh.batch == self.log.batch() && self.fresh.numbers.contains(&number)
+        self.fresh.has(number, |batch| self.log.is_settled(batch))
     }
 
     fn step(&self, slot: u32, life: &Life, event: &Event, now: Now) -> Result<Step, Refusal> {
@@ -679,6 +714,8 @@ impl State {
             let more = More { life, own: None, last_error: None, notes: Vec::new() };
             self.arena[slot].more = self.mores.insert(more);
         }
+        // What is beyond the entry is in its chunk of a checkpoint too.
+        self.arena.touch(slot);
         self.mores.get_mut(self.arena[slot].more)
     }
 
@@ -702,10 +739,15 @@ impl State {
     }
 }
 
-/// Spreads numbers that follow one another over a table.
+/// Spreads numbers over a table, 64 that follow one another side by side: those are added, and
+/// often finished, one after the other, and then most are found where the one before was.
 fn spread(number: u64) -> u64 {
-    let mixed = (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 29
+    const RUN: u64 = 63;
+    let run = number >> 6;
+    let mixed = (run ^ run >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = mixed ^ mixed >> 29;
+    // The table tells neighbours apart by the highest bits.
+    (mixed & !RUN | number & RUN) ^ number << 57
 }
 
 fn noted(note: Note, before: &Life, made: &Move, now: Now) -> Noted {

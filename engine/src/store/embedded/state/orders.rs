@@ -43,7 +43,7 @@ pub(crate) struct AtKey {
 pub(crate) type SortKey = [u64; 3];
 
 impl DueKey {
-    fn new(due: Time, slot: u32) -> DueKey {
+    pub(crate) fn new(due: Time, slot: u32) -> DueKey {
         let ms = due.as_ms();
         DueKey { high: (ms >> 32) as u32, low: ms as u32, slot }
     }
@@ -182,6 +182,12 @@ impl Orders {
             Stage::Dead => insert_at(&mut self.dead, stand),
             Stage::Finished => insert_at(&mut self.finished, stand),
         }
+    }
+
+    /// Takes up all jobs that wait, in order, where there were none.
+    pub(crate) fn fill_delayed(&mut self, sorted: Vec<DueKey>) {
+        debug_assert!(self.delayed.is_empty(), "the topic was not loaded yet");
+        self.delayed = Tree::from_sorted(sorted);
     }
 
     /// Takes a job out of all of them; answers since when it was ready, if it was.

@@ -257,6 +257,14 @@ impl State {
         }
     }
 
+    /// The store has stopped: nobody who waits will be served.
+    pub(crate) fn hang_up_all(&mut self) {
+        let waiting: Vec<u64> = self.waiters.calls.keys().copied().collect();
+        for came in waiting {
+            self.leave_line(came);
+        }
+    }
+
     /// Makes jobs ready again that were handed to someone who never saw them.
     fn recall(&mut self, unseen: &[(u64, crate::dice::Lease)], now: Now) {
         for (number, lease) in unseen {

@@ -50,6 +50,11 @@ impl Segments {
         Pinned { segment, place }
     }
 
+    /// The segment of this number, to look into.
+    pub(crate) fn get(&self, number: u32) -> Option<&Arc<Segment>> {
+        self.by_number.get(&number).map(|kept| &kept.segment)
+    }
+
     pub(crate) fn usage(&self) -> Vec<Usage> {
         self.by_number
             .values()

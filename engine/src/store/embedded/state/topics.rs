@@ -80,6 +80,11 @@ impl State {
         let name = self.orders(topic).name.clone();
         encode_emptied(&name, &mut payload);
         self.log.put(Tag::Emptied, self.next_number - 1, &payload);
+        #[cfg(any(test, feature = "testkit"))]
+        self.trace.step(self.log.last_batch(), || crate::store::embedded::trace::What::Emptied {
+            topic: name,
+            through: self.next_number - 1,
+        });
         let count = self.empty_now(topic);
         self.stats.deleted += count;
         count
@@ -89,6 +94,17 @@ impl State {
         let mut payload = Vec::new();
         stored_topic(self.orders(topic), now).encode(&mut payload);
         self.log.put(Tag::Topic, 0, &payload);
+        #[cfg(any(test, feature = "testkit"))]
+        {
+            let batch = self.log.last_batch();
+            let orders = self.topics[topic as usize].as_ref().expect("the topic is there");
+            self.trace.step(batch, || crate::store::embedded::trace::What::Topic {
+                name: orders.name.clone(),
+                added: orders.added,
+                settings: orders.settings.clone(),
+                pause: orders.pause,
+            });
+        }
     }
 
     /// The topic of this name, made if there is none.

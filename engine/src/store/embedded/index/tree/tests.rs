@@ -273,9 +273,9 @@ fn a_tree_of_few_keys_is_small() {
 
 #[test]
 fn keys_that_come_in_order_leave_full_nodes() {
-    let tree: Full = filled(256 * 64 * 3);
+    let tree: Full = filled(64 * 64 * 3);
     let Node::Inner(children) = &tree.root else { panic!("{} keys in a leaf", tree.len()) };
-    assert!(children.iter().all(|child| child.count == 256 * 64));
+    assert!(children.iter().all(|child| child.count == 64 * 64));
 }
 
 #[test]

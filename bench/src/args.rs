@@ -1,0 +1,192 @@
+//! What is asked for on the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::prelude::*;
+
+pub(crate) const HELP: &str = "\
+usage: linger-bench engine [options]
+
+Measures the embedded store, beside an engine without an index and beside the bare file.
+
+  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given
+  --only LIST     only these parts: keep, rates, lateness, stalls
+  --rates TEXT    of the rates only those whose names have this in them
+  --quick         shorter rounds
+  --smoke         next to nothing, to see that it runs
+  --folder DIR    where to put the stores; else the system's temporary folder
+  --json FILE     the figures for programs, too
+";
+
+pub(crate) enum Command {
+    Help,
+    Engine(Box<Args>),
+    /// A store in a process of its own, to be watched and killed.
+    Child {
+        folder: PathBuf,
+        segment_bytes: u32,
+    },
+}
+
+pub(crate) struct Args {
+    pub(crate) sizes: Vec<u64>,
+    pub(crate) only: Vec<Part>,
+    /// Of the rates only those whose names have this in them.
+    pub(crate) rates: String,
+    pub(crate) effort: Effort,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Memory, disk, idle CPU, opening.
+    Keep,
+    Rates,
+    Lateness,
+    Stalls,
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    pub(crate) name: &'static str,
+    pub(crate) rounds: usize,
+    /// A rate is measured for so long.
+    pub(crate) rate: Duration,
+    /// Or until so many jobs were touched, so that the store keeps its size.
+    pub(crate) jobs_max: u64,
+    pub(crate) lateness: Duration,
+    pub(crate) stalls: Duration,
+    pub(crate) idle: Duration,
+    /// How long the store is left alone after most of its jobs are gone.
+    pub(crate) rest: Duration,
+    /// How large the log's files are.
+    pub(crate) segment_bytes: u32,
+}
+
+const FULL: Effort = Effort {
+    name: "full",
+    rounds: 3,
+    rate: Duration::from_millis(1500),
+    jobs_max: 100_000,
+    lateness: Duration::from_secs(5),
+    stalls: Duration::from_secs(20),
+    idle: Duration::from_secs(10),
+    rest: Duration::from_secs(60),
+    segment_bytes: 64 << 20,
+};
+
+const QUICK: Effort = Effort {
+    name: "quick",
+    rate: Duration::from_millis(500),
+    lateness: Duration::from_secs(2),
+    stalls: Duration::from_secs(8),
+    idle: Duration::from_secs(4),
+    rest: Duration::from_secs(20),
+    ..FULL
+};
+
+const SMOKE: Effort = Effort {
+    name: "smoke",
+    rounds: 1,
+    rate: Duration::from_millis(20),
+    jobs_max: 500,
+    lateness: Duration::from_millis(100),
+    stalls: Duration::from_millis(200),
+    idle: Duration::from_millis(100),
+    rest: Duration::from_millis(100),
+    segment_bytes: 1 << 20,
+};
+
+pub(crate) fn parse() -> Result<Command, String> {
+    read(lexopt::Parser::from_env()).map_err(|wrong| wrong.to_string())
+}
+
+fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let mut args = Args {
+        sizes: vec![10_000, 1_000_000, 10_000_000],
+        only: vec![Part::Keep, Part::Rates, Part::Lateness, Part::Stalls],
+        rates: String::new(),
+        effort: FULL,
+        folder: None,
+        json: None,
+    };
+    let mut command = None;
+    while let Some(arg) = given.next()? {
+        match arg {
+            Long("help") | Short('h') => return Ok(Command::Help),
+            Long("sizes") => args.sizes = list(&given.value()?.string()?, size)?,
+            Long("only") => args.only = list(&given.value()?.string()?, part)?,
+            Long("rates") => args.rates = given.value()?.string()?,
+            Long("quick") => args.effort = QUICK,
+            Long("smoke") => args.effort = SMOKE,
+            Long("folder") => args.folder = Some(given.value()?.into()),
+            Long("json") => args.json = Some(given.value()?.into()),
+            Value(name) if command.is_none() && name == "child" => {
+                let folder = given.value()?.into();
+                return Ok(Command::Child { folder, segment_bytes: given.value()?.parse()? });
+            }
+            Value(name) if command.is_none() => command = Some(name.string()?),
+            other => return Err(other.unexpected()),
+        }
+    }
+    match command.as_deref() {
+        Some("engine") => Ok(Command::Engine(Box::new(args))),
+        Some(other) => Err(format!("there is no `{other}`; say `engine`").into()),
+        None => Err("say what to measure: `engine`".into()),
+    }
+}
+
+fn list<T>(text: &str, one: fn(&str) -> Result<T, lexopt::Error>) -> Result<Vec<T>, lexopt::Error> {
+    text.split(',').map(one).collect()
+}
+
+fn part(text: &str) -> Result<Part, lexopt::Error> {
+    match text {
+        "keep" => Ok(Part::Keep),
+        "rates" => Ok(Part::Rates),
+        "lateness" => Ok(Part::Lateness),
+        "stalls" => Ok(Part::Stalls),
+        _ => Err(format!("there is no part `{text}`; give keep, rates, lateness or stalls").into()),
+    }
+}
+
+fn size(text: &str) -> Result<u64, lexopt::Error> {
+    let (digits, scale) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1000),
+        Some(b'm') => (&text[..text.len() - 1], 1_000_000),
+        _ => (text, 1),
+    };
+    let number: Option<u64> = digits.parse().ok().and_then(|n: u64| n.checked_mul(scale));
+    // Slots of the index are 32 bits wide.
+    match number.filter(|number| (1..=1_000_000_000).contains(number)) {
+        Some(number) => Ok(number),
+        None => Err(format!("`{text}` is no size; write 500, 10k or 1m").into()),
+    }
+}
+
+/// A size as it is written.
+pub(crate) fn size_text(size: u64) -> String {
+    match size {
+        0 => "0".into(),
+        _ if size.is_multiple_of(1_000_000) => format!("{} M", size / 1_000_000),
+        _ if size.is_multiple_of(1000) => format!("{} k", size / 1000),
+        _ => size.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        let read = |text| list(text, size).ok();
+        assert_eq!(read("500,10k,1m"), Some(vec![500, 10_000, 1_000_000]));
+        for wrong in ["", "k", "0", "-1", "1x", "10k,", "5000000k"] {
+            assert_eq!(read(wrong), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The embedded store, measured.
+
+mod keep;
+mod lateness;
+mod rates;
+mod stalls;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use linger::bench_support::record_bytes;
+use linger::store::Options;
+use linger::store::embedded::{Durability, Embedded, Settings};
+use tokio::runtime::Runtime;
+
+use crate::args::{Args, Effort, Part, size_text};
+use crate::bare::{Bare, Sync};
+use crate::report::{Report, Row, Unit, tail_rows};
+use crate::spread::{Spread, Tail};
+use crate::work::Maker;
+use crate::{Result, child, machine};
+
+/// What every part needs.
+struct Bench {
+    runtime: Runtime,
+    maker: Maker,
+    effort: Effort,
+    /// Of the rates only those whose names have this in them.
+    rates_with: String,
+    /// How many bytes of the log a job takes.
+    record_bytes: usize,
+    /// Where this size's store is.
+    store: PathBuf,
+    /// Where everything else is.
+    beside: PathBuf,
+    /// The number of the next job that is not one of those that wait from the start.
+    next: u64,
+    rows: Vec<Row>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let folder = match &args.folder {
+        Some(folder) => tempfile::tempdir_in(folder)?,
+        None => tempfile::tempdir()?,
+    };
+    let mut facts = machine::facts(folder.path());
+    facts.push(("effort", args.effort.name.to_owned()));
+    for (name, fact) in &facts {
+        eprintln!("{name:<12} {fact}");
+    }
+    let mut rows = bare_rows(folder.path(), args.effort)?;
+    for size in &args.sizes {
+        rows.extend(at_size(folder.path(), args, *size)?);
+    }
+    rows.extend(flat_rows(&rows, &args.sizes));
+    let report = Report { facts, rows };
+    println!("{}", report.text());
+    if let Some(file) = &args.json {
+        report.write_json(file)?;
+    }
+    Ok(())
+}
+
+fn at_size(folder: &Path, args: &Args, size: u64) -> Result<Vec<Row>> {
+    let maker = Maker::new()?;
+    let folder = folder.join(size.to_string());
+    std::fs::create_dir(&folder)?;
+    let mut bench = Bench {
+        runtime: Runtime::new()?,
+        record_bytes: record_bytes(&maker.waiting(0)),
+        maker,
+        effort: args.effort,
+        rates_with: args.rates.clone(),
+        store: folder.join("store"),
+        beside: folder.clone(),
+        next: 10 * size.max(1_000_000),
+        rows: Vec::new(),
+    };
+    let asked = |part: Part| args.only.contains(&part);
+    if asked(Part::Keep) {
+        bench.keep(size)?;
+    } else {
+        say(size, "filling");
+        let store = bench.open(Durability::Relaxed)?;
+        child::fill(&bench.runtime, &store, &bench.maker, 0, size);
+    }
+    if asked(Part::Rates) {
+        bench.rates(size)?;
+    }
+    if asked(Part::Lateness) {
+        bench.lateness(size)?;
+    }
+    if asked(Part::Keep) {
+        bench.open_killed(size)?;
+    }
+    if asked(Part::Stalls) {
+        bench.stalls(size)?;
+    }
+    if asked(Part::Keep) {
+        bench.thin_out(size)?;
+    }
+    std::fs::remove_dir_all(&folder)?;
+    Ok(bench.rows)
+}
+
+impl Bench {
+    fn open(&self, durability: Durability) -> Result<Arc<Embedded>> {
+        self.open_with(self.settings(durability))
+    }
+
+    fn settings(&self, durability: Durability) -> Settings {
+        let segment_bytes = self.effort.segment_bytes;
+        Settings { durability, segment_bytes, ..Settings::default() }
+    }
+
+    fn open_with(&self, settings: Settings) -> Result<Arc<Embedded>> {
+        Ok(Arc::new(Embedded::open(&self.store, Options::default(), settings)?))
+    }
+
+    /// Numbers for so many new jobs.
+    fn numbers(&mut self, count: u64) -> u64 {
+        let from = self.next;
+        self.next += count;
+        from
+    }
+}
+
+/// Says what is under way.
+fn say(size: u64, what: &str) {
+    eprintln!("{} waiting: {what}", size_text(size));
+}
+
+/// The bare file by itself, as sizes of writes go.
+fn bare_rows(folder: &Path, effort: Effort) -> Result<Vec<Row>> {
+    let mut bare = Bare::create(folder)?;
+    let mut rows = Vec::new();
+    for (bytes, name) in [(4 << 10, "4 KiB"), (64 << 10, "64 KiB")] {
+        let mut tail = Tail::default();
+        for _ in 0..effort.rounds {
+            tail.push(&bare.write(bytes, Sync::Each, effort.rate)?);
+        }
+        rows.extend(tail_rows(0, &format!("bare write and fdatasync of {name}"), &tail, None));
+    }
+    Ok(rows)
+}
+
+/// What each rate costs at each size against the smallest.
+fn flat_rows(rows: &[Row], sizes: &[u64]) -> Vec<Row> {
+    let Some(smallest) = sizes.iter().min() else { return Vec::new() };
+    let rates =
+        |size: u64| rows.iter().filter(move |row| row.size == size && row.unit == Unit::PerSecond);
+    let mut flat = Vec::new();
+    for size in sizes.iter().filter(|size| *size != smallest) {
+        for row in rates(*size) {
+            if let Some(small) = rates(*smallest).find(|small| small.what == row.what) {
+                let cost = small.engine.middle() / row.engine.middle();
+                let what = format!("cost against {}: {}", size_text(*smallest), row.what);
+                flat.push(
+                    Row::new(*size, what, Unit::Times, Spread::one(cost))
+                        .budget(Some(crate::report::Budget::AtMost(2.0))),
+                );
+            }
+        }
+    }
+    flat
+}

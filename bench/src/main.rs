@@ -1,0 +1,42 @@
+//! Measures Linger, beside an engine that keeps no index and beside the bare file. See `README.md`.
+
+mod args;
+mod bare;
+mod child;
+mod disk;
+mod engine;
+mod load;
+mod machine;
+mod process;
+mod report;
+mod spread;
+mod work;
+
+use std::process::ExitCode;
+
+use args::Command;
+
+/// Whatever went wrong, as text for the one who runs this.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    let done = match args::parse() {
+        Ok(Command::Help) => {
+            print!("{}", args::HELP);
+            Ok(())
+        }
+        Ok(Command::Engine(args)) => engine::run(&args),
+        Ok(Command::Child { folder, segment_bytes }) => child::run(&folder, segment_bytes),
+        Err(wrong) => {
+            eprintln!("linger-bench: {wrong}; see linger-bench --help");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            eprintln!("linger-bench: {wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The index as it is, for a check against what is stored.
+
+use super::{IdHash, NO_MORE, State};
+use crate::job::Id;
+use crate::store::embedded::place::Place;
+use crate::topic::Topic;
+
+/// A job as the index has it.
+pub(crate) struct Indexed<'a> {
+    pub(crate) number: u64,
+    pub(crate) id: IdHash,
+    pub(crate) topic: &'a Topic,
+    pub(crate) cold: Place,
+    pub(crate) notes: &'a [Place],
+}
+
+impl State {
+    /// Every job there is, in no order.
+    pub(crate) fn indexed(&self) -> impl Iterator<Item = Indexed<'_>> {
+        let slots = (0..self.arena.chunks()).flat_map(|chunk| self.arena.chunk(chunk));
+        slots.filter(|(slot, _)| self.is_there(*slot)).map(|(slot, entry)| Indexed {
+            number: entry.number,
+            id: entry.id,
+            topic: &self.orders_of(slot).name,
+            cold: entry.cold,
+            notes: match entry.more {
+                NO_MORE => &[],
+                more => &self.mores.get(more).notes,
+            },
+        })
+    }
+
+    pub(crate) fn topics_and_keys(&self) -> (u64, u64) {
+        (self.names.len() as u64, self.kv.after(None).count() as u64)
+    }
+
+    pub(crate) fn hash(&self, id: &Id) -> IdHash {
+        self.hasher.hash(id)
+    }
+}

@@ -1,0 +1,310 @@
+//! One fact each, told step by step.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use linger::error::Code;
+use linger::queue::{Bodies, Query, Queue, Verdict};
+use linger::store::embedded::Durability;
+use linger::store::embedded::files::Files;
+
+use crate::house::{House, SEGMENT_BYTES, is_lost, key, long};
+
+/// Enough for every sector of a few batches to be kept and lost in some of them.
+const CRASHES: u64 = 200;
+
+#[test]
+fn a_checkpoint_is_never_ahead_of_the_log() {
+    for seed in 0..CRASHES {
+        let mut house = House::new(Durability::Relaxed);
+        house.settings.checkpoint_records = 3;
+        let mut house = house.opened();
+        for n in 0..5 {
+            house.add(&n.to_string(), "body");
+        }
+        // The keeper looks, and is answered as soon as all is written: nothing is synced yet.
+        house.clock.advance(Duration::from_millis(90));
+        for _ in 0..100 {
+            house.round();
+        }
+        assert_eq!(house.files("checkpoint-"), Vec::<String>::new(), "nothing is durable yet");
+        house.cut(seed);
+        for n in 0..5 {
+            house.replace(&n.to_string(), "new");
+        }
+        house.tidy(2);
+        assert_eq!(house.files("checkpoint-").len(), 1, "it is made when the log is durable");
+        house.cut(seed);
+        for n in 0..5 {
+            assert_eq!(house.body(&n.to_string()).unwrap(), "new");
+        }
+    }
+}
+
+#[test]
+fn stale_records_after_a_cut_never_come_back() {
+    let mut torn = 0;
+    for seed in 0..CRASHES {
+        let mut house = House::new(Durability::Relaxed).opened();
+        // All of one length, so that what comes later would fit between what was there before.
+        let first: Vec<String> = (0..8).map(|n| format!("old-{n}")).collect();
+        for id in &first {
+            house.add(id, &long("old", 700));
+        }
+        house.cut(seed);
+        let kept = ids(&mut house);
+        let prefix: BTreeSet<String> = first.iter().take(kept.len()).cloned().collect();
+        assert_eq!(kept, prefix, "what is left is what came first");
+        torn += usize::from(!kept.is_empty() && kept.len() < first.len());
+        let mut all = kept;
+        for n in 0..4 {
+            let id = format!("new-{n}");
+            house.add(&id, &long("new", 700));
+            all.insert(id);
+            house.kill();
+            assert_eq!(ids(&mut house), all, "nothing that was cut comes back");
+        }
+        house.clock.advance(Duration::from_millis(200));
+        house.round();
+        house.cut(seed + 1);
+        assert_eq!(ids(&mut house), all, "nothing that was cut comes back");
+    }
+    assert!(torn > 20, "a torn log is what this is about: {torn}");
+}
+
+#[test]
+fn compaction_and_recycling_leave_readers_their_bodies() {
+    let mut house = House::new(Durability::Sync).opened();
+    let body = long("the one that is read", 500);
+    house.add("kept", &body);
+    fill(&mut house, "filler", 10);
+    let queue = house.queue();
+    let kept = key("kept");
+    // It knows where the body lies, and reads it much later.
+    let mut reader = pin!(queue.get(&kept));
+    assert!(reader.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    house.store().decide();
+    for n in 0..10 {
+        house.delete(&format!("filler-{n}"));
+    }
+    let first = house.files("segment-")[0].clone();
+    checkpoint(&mut house);
+    house.tidy(10);
+    assert_eq!(house.body("kept").unwrap(), body, "it was moved");
+    assert!(house.files("segment-").contains(&first), "its old segment is still read");
+    fill(&mut house, "more", 20);
+    let Poll::Ready(read) = reader.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("what is cached is read on the spot");
+    };
+    assert_eq!(read.unwrap().body.unwrap().as_bytes(), body.as_bytes());
+    house.tidy(10);
+    assert!(!house.files("segment-").contains(&first), "nobody reads it any more");
+    for seed in 0..20 {
+        house.cut(seed);
+        assert_eq!(house.body("kept").unwrap(), body);
+    }
+}
+
+#[test]
+fn an_id_used_again_across_a_crash_is_the_new_job() {
+    for seed in 0..40 {
+        let mut house = House::new(Durability::Sync).opened();
+        let first = house.add("1", "first").unwrap();
+        let crash = |house: &mut House| if seed % 2 == 0 { house.cut(seed) } else { house.kill() };
+        house.delete("1").unwrap().unwrap();
+        if seed % 3 == 0 {
+            crash(&mut house);
+            assert_eq!(house.get("1").unwrap_err().code(), Code::NotFound, "a cancel is a cancel");
+        }
+        let second = house.add("1", "second").unwrap();
+        assert!(second > first, "a number is never used again");
+        crash(&mut house);
+        assert_eq!(house.body("1").unwrap(), "second");
+        let third = house.replace("1", "third").unwrap();
+        if seed % 5 == 0 {
+            checkpoint(&mut house);
+        }
+        crash(&mut house);
+        assert_eq!(house.body("1").unwrap(), "third");
+        assert_eq!(house.get("1").unwrap().number, third);
+        house.delete("1").unwrap().unwrap();
+        crash(&mut house);
+        assert_eq!(house.get("1").unwrap_err().code(), Code::NotFound);
+    }
+}
+
+#[test]
+fn a_lease_outlives_a_kill_and_a_lost_one_is_told() {
+    let mut house = House::new(Durability::Sync).opened();
+    house.add("1", "body");
+    house.clock.advance(Duration::from_secs(3600));
+    let held = house.pop().unwrap().remove(0);
+    house.kill();
+    assert!(house.pop().unwrap().is_empty(), "it is still held");
+    assert!(house.settle(&held, Verdict::Touch { ttr: None }).unwrap().is_ok());
+    house.clock.advance(Duration::from_secs(61));
+    let again = house.pop().unwrap().remove(0);
+    assert!(is_lost(house.settle(&held, Verdict::Finish).unwrap()));
+    house.settle(&again, Verdict::Finish).unwrap().unwrap();
+    house.cut(0);
+    assert_eq!(house.get("1").unwrap_err().code(), Code::NotFound);
+}
+
+#[test]
+fn damage_in_the_middle_is_told_apart_from_a_torn_tail() {
+    let mut house = House::new(Durability::Sync).opened();
+    for n in 0..20 {
+        house.add(&n.to_string(), &long("body", 300));
+    }
+    house.close();
+    let (disk, name) = (house.disk.clone(), house.files("segment-")[0].clone());
+    let written = house.bytes(&name).iter().rposition(|byte| *byte != 0).unwrap() as u64;
+    // In the last batch it cannot be told from a write that was torn.
+    let last = written - 300;
+    for offset in (512..last).step_by(97) {
+        let copy = disk.survives_kill();
+        copy.corrupt(&name, offset, 0x40);
+        let mut house = House::with(copy, house.settings);
+        let before = (house.files(""), house.bytes(&name));
+        let refused = house.open().expect_err("damage is not opened");
+        assert_eq!(refused.code(), Code::StorageFailed);
+        assert!(refused.message().contains(&name), "{refused}");
+        assert!(refused.message().contains("byte "), "{refused}");
+        assert_eq!((house.files(""), house.bytes(&name)), before, "nothing was changed");
+    }
+    for offset in (last..written).step_by(31) {
+        let copy = disk.survives_kill();
+        copy.corrupt(&name, offset, 0x40);
+        let mut house = House::with(copy, house.settings).opened();
+        assert_eq!(ids(&mut house).len(), 19, "a torn tail is cut");
+    }
+}
+
+#[test]
+fn a_second_process_is_kept_out() {
+    let mut house = House::new(Durability::Sync).opened();
+    house.add("1", "body");
+    let mut second = House::with(house.disk.clone(), house.settings);
+    let refused = second.open().unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(refused.message().contains("another process"), "{refused}");
+    assert_eq!(house.body("1").unwrap(), "body", "the first goes on");
+    house.close();
+    second.open().unwrap();
+    assert_eq!(second.body("1").unwrap(), "body");
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    let mut house = House::new(Durability::Sync).opened();
+    house.add("1", "body");
+    house.close();
+    let format = house.bytes("FORMAT");
+    let newer = String::from_utf8(format.clone()).unwrap().replace("format 1", "format 2");
+    house.disk.open("FORMAT").unwrap().write_at(newer.as_bytes(), 0).unwrap();
+    let before: Vec<_> = house.files("").iter().map(|name| house.bytes(name)).collect();
+    let refused = house.open().unwrap_err();
+    assert_eq!(refused.code(), Code::StorageFailed);
+    assert!(refused.message().contains("format 2"), "{refused}");
+    let after: Vec<_> = house.files("").iter().map(|name| house.bytes(name)).collect();
+    assert_eq!(before, after, "nothing was changed");
+    house.disk.open("FORMAT").unwrap().write_at(&format, 0).unwrap();
+    house.open().unwrap();
+    assert_eq!(house.body("1").unwrap(), "body");
+}
+
+#[test]
+fn a_full_disk_refuses_adds_and_lets_deleting_make_room() {
+    let mut house = House::new(Durability::Sync);
+    house.disk.capacity(10 * u64::from(SEGMENT_BYTES));
+    house.open().unwrap();
+    let mut there = Vec::new();
+    let refused = loop {
+        let id = there.len().to_string();
+        match house.try_add(house.job(&id, &long(&id, 5000))).unwrap() {
+            Ok(_) => there.push(id),
+            Err(refused) => break refused,
+        }
+        house.tidy(1);
+        assert!(there.len() < 1000, "the disk is never full");
+    };
+    assert_eq!(refused.code(), Code::StorageFull);
+    let is_there = house.get(&there.len().to_string());
+    assert_eq!(is_there.unwrap_err().code(), Code::NotFound, "full means not done");
+    for id in there.drain(5..) {
+        house.delete(&id).unwrap().expect("deleting goes on within the reserve");
+    }
+    for id in &there {
+        assert_eq!(house.body(id).unwrap(), long(id, 5000));
+    }
+    house.tidy(30);
+    house.try_add(house.job("again", "body")).unwrap().expect("there is room again");
+    house.cut(7);
+    assert_eq!(ids(&mut house).len(), there.len() + 1);
+}
+
+#[test]
+fn after_a_failed_sync_all_is_refused_and_what_was_acknowledged_is_there() {
+    for seed in 0..40 {
+        let mut house = House::new(Durability::Sync).opened();
+        house.add("1", "one");
+        // The keeper has nothing left to sync.
+        house.tidy(2);
+        house.disk.fail_sync_in(1);
+        let refused = house.try_add_any("2");
+        assert_eq!(refused.unwrap_err().code(), Code::StorageFailed);
+        assert_eq!(house.get("1").unwrap_err().code(), Code::StorageFailed);
+        if seed % 2 == 0 {
+            house.kill();
+            let seen = ids(&mut house);
+            house.add("3", "three");
+            house.cut(seed);
+            let mut expected = seen;
+            expected.insert("3".into());
+            assert_eq!(ids(&mut house), expected, "what was seen once stays");
+        } else {
+            house.cut(seed);
+        }
+        assert_eq!(house.body("1").unwrap(), "one");
+    }
+}
+
+impl House {
+    fn try_add_any(&mut self, id: &str) -> linger::Result<()> {
+        let (queue, job) = (self.queue(), self.job(id, "any"));
+        self.ask(queue.add_all(vec![job])).expect("the power is on").map(|_| ())
+    }
+}
+
+/// Adds jobs that take up some segments.
+fn fill(house: &mut House, name: &str, jobs: usize) {
+    for n in 0..jobs {
+        house.add(&format!("{name}-{n}"), &long(name, 12_000));
+    }
+}
+
+/// Has a checkpoint made, whatever the settings say.
+fn checkpoint(house: &mut House) {
+    let before = house.files("checkpoint-");
+    for n in 0..200 {
+        if house.files("checkpoint-") != before {
+            return;
+        }
+        // The log outgrows the checkpoint there is.
+        house.add(&format!("grow-{n}"), &long("grow", 12_000));
+        house.delete(&format!("grow-{n}"));
+        house.tidy(1);
+    }
+    panic!("no checkpoint was made");
+}
+
+/// The ids of all jobs, each with a body that can be read.
+fn ids(house: &mut House) -> BTreeSet<String> {
+    let query =
+        Query { limit: 1000, bodies: Bodies::With, ..Query::all("t".parse().expect("a topic")) };
+    let queue = house.queue();
+    let page = house.ask(queue.browse(query)).expect("the power is on").expect("a page");
+    page.jobs.iter().map(|job| job.spec.id.to_string()).collect()
+}
