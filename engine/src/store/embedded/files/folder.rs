@@ -98,13 +98,21 @@ impl Files for Folder {
     fn lock(&self) -> io::Result<Box<dyn Guard>> {
         let file = self.open_file(LOCK, OFlags::CREATE)?;
         file.try_lock()?;
-        Ok(Box::new(Locked { _file: file }))
+        Ok(Box::new(Locked { file }))
     }
 }
 
-/// The lock is the open file's: closing it lets go, even if the process is killed.
+/// The lock is the open file's: a process that is killed lets go.
 struct Locked {
-    _file: fs::File,
+    file: fs::File,
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Not left to the close: a process that another thread is just starting has the file too,
+        // until it runs its program. Closing lets go in any case, if a little later.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Guard for Locked {}
