@@ -1,9 +1,9 @@
 //! The durable store on this machine: one append-only log that also holds the bodies, an index in
 //! memory, and checkpoints of the index.
 //!
-//! A caller encodes its job and puts a task into the [`inbox`]; the [`decider`] decides it, applies
-//! it to its [`state`] and appends records to the [`log`]; the [`syncer`] writes and syncs them and
-//! lets the answers go; the caller reads bodies back by itself ([`read`]).
+//! A caller encodes its job and puts a task into the `inbox`; the `decider` decides it, applies
+//! it to its `state` and appends and writes records to the `log`; the `syncer` syncs them and
+//! lets the answers go; the caller reads bodies back by itself (`read`).
 
 mod batch;
 mod call;
