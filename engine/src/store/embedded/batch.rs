@@ -139,8 +139,12 @@ fn put(
 
 /// The segment's number is part of it, so that nothing stale in a recycled file ever passes.
 pub(crate) fn record_check(segment: u32, name: &[u8], decided: &[u8], payload_check: u32) -> u32 {
-    let check = crc32c_append(crc32c(&segment.to_le_bytes()), name);
-    crc32c_append(check, decided) ^ payload_check
+    // Gathered first: each call of the checksum costs more than these few bytes.
+    let mut bytes = [0; 4 + 8 + DECIDED_BYTES];
+    bytes[..4].copy_from_slice(&segment.to_le_bytes());
+    bytes[4..12].copy_from_slice(name);
+    bytes[12..12 + decided.len()].copy_from_slice(decided);
+    crc32c(&bytes[..12 + decided.len()]) ^ payload_check
 }
 
 /// The record at the start of `bytes`, if it is one of this segment and whole.

@@ -18,7 +18,7 @@ use super::state::{Decision, Outcome, Prepared, Rewritten, Snapshot, State};
 use crate::error::{Code, Error, Result};
 use crate::history::Notes;
 use crate::job::{Edit, Id, NewJob, Patch, Spec};
-use crate::machine::Owner;
+use crate::machine::{Life, Owner};
 use crate::queue::{
     Action, Added, Ask, Change, Changed, Delivery, Forecast, How, JobInfo, Key, KvEntry, KvQuery,
     KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
@@ -105,15 +105,16 @@ impl Shared {
         self.handover.halted().cloned().unwrap_or_else(stopping)
     }
 
-    fn prepare(&self, new: &NewJob) -> Result<Prepared> {
-        let spec = &new.spec;
-        let payload = encode_cold(spec, &new.body, new.by.as_ref(), new.priority, new.held);
+    fn prepare(&self, new: &NewJob, payloads: &mut Vec<u8>) -> Result<Prepared> {
+        let (spec, from) = (&new.spec, payloads.len());
+        encode_cold(payloads, spec, &new.body, new.by.as_ref(), new.priority, new.held);
+        let payload = from..payloads.len();
         self.check_fits(payload.len())?;
         Ok(Prepared {
             topic: spec.topic.clone(),
             id: spec.id.clone(),
             hash: self.hasher.hash(&spec.id),
-            check: crc32c(&payload),
+            check: crc32c(&payloads[payload.clone()]),
             payload,
             when: new.when,
             priority: new.priority,
@@ -135,6 +136,10 @@ impl Shared {
     /// A batch in parts, none of which is too much for what is left of a segment, with the bytes
     /// each may take.
     fn parts<T>(&self, batch: Vec<T>, bytes_of: impl Fn(&T) -> usize) -> Vec<(Vec<T>, usize)> {
+        let all = batch.iter().map(&bytes_of).sum();
+        if all <= self.step_bytes_max / 4 {
+            return vec![(batch, all)];
+        }
         let mut parts: Vec<(Vec<T>, usize)> = Vec::new();
         for item in batch {
             let item_bytes = bytes_of(&item);
@@ -151,7 +156,9 @@ impl Shared {
 
     /// Adds jobs that fit into one task; each in its place.
     async fn add_some(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
-        let prepared: Vec<Result<Prepared>> = jobs.iter().map(|job| self.prepare(job)).collect();
+        let mut payloads = Vec::new();
+        let prepared: Vec<Result<Prepared>> =
+            jobs.iter().map(|job| self.prepare(job, &mut payloads)).collect();
         let log_bytes = prepared.iter().flatten().map(|job| log_bytes_of(job.payload.len())).sum();
         let lane = Lane::Adds { bytes: log_bytes };
         let act = move |state: &mut State, now: Now| {
@@ -159,10 +166,15 @@ impl Shared {
                 return Err(full());
             }
             state.look_ahead(&prepared);
-            let add = |job: Result<Prepared>| state.add(job?, now);
-            Ok((prepared.into_iter().map(add).collect::<Vec<_>>(), now))
+            let add = |job: &Result<Prepared>| match job {
+                Ok(job) => state.add(job, &payloads[job.payload.clone()], now),
+                Err(refused) => Err(refused.clone()),
+            };
+            let decisions: Vec<_> = prepared.iter().map(add).collect();
+            // What was made in the caller's thread goes back there to be freed.
+            Ok((decisions, now, (prepared, payloads)))
         };
-        let (decisions, now) = self.ask(lane, log_bytes, act).await??;
+        let (decisions, now, _) = self.ask(lane, log_bytes, act).await??;
         let mut answers = Vec::with_capacity(jobs.len());
         for (job, decision) in jobs.into_iter().zip(decisions) {
             answers.push(match decision {
@@ -212,7 +224,8 @@ impl Shared {
         let ReadCold { decided, mut cold } = read_cold(snapshot.number, &snapshot.cold).await?;
         apply(patch, &mut cold.spec);
         let body = patch.body.as_ref().unwrap_or(&cold.body);
-        let payload = encode_cold(&cold.spec, body, cold.by.as_ref(), cold.priority, cold.held);
+        let (by, mut payload) = (cold.by.as_ref(), Vec::new());
+        encode_cold(&mut payload, &cold.spec, body, by, cold.priority, cold.held);
         if let Err(refused) = self.check_fits(payload.len()) {
             return Ok(Err(refused));
         }
@@ -280,8 +293,9 @@ pub(crate) fn log_bytes_of(payload: usize) -> usize {
 
 async fn added(job: NewJob, decision: Decision, now: Now) -> Result<Added> {
     match decision {
-        Decision::Added { how, number, life } => {
-            let NewJob { spec, body, by, .. } = job;
+        Decision::Added { how, number, due, life } => {
+            let NewJob { spec, body, by, priority, held, .. } = job;
+            let life = life.map_or_else(|| Life::new(due, priority, held), |life| *life);
             let (created, notes) = (now.time(), Notes::default());
             let record = Record { number, spec, body, created, by, life, notes };
             Ok(Added { how, job: record.info(now) })

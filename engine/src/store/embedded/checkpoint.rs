@@ -140,7 +140,12 @@ pub(crate) struct Writer {
     name: String,
     offset: u64,
     blocks: u64,
+    /// Bytes written since the last sync.
+    unsynced: usize,
 }
+
+/// So much is written before it is synced: all at once would hold up the log's own syncs.
+const SYNC_BYTES: usize = 1 << 20;
 
 impl Writer {
     pub(crate) fn create(files: &dyn Files, number: u32) -> io::Result<Writer> {
@@ -152,7 +157,7 @@ impl Writer {
         }
         let file = files.create(&temporary)?;
         file.write_at(&MAGIC, 0)?;
-        Ok(Writer { file, number, name, offset: MAGIC.len() as u64, blocks: 0 })
+        Ok(Writer { file, number, name, offset: MAGIC.len() as u64, blocks: 0, unsynced: 0 })
     }
 
     /// Writes a block; answers where it lies.
@@ -163,6 +168,11 @@ impl Writer {
         bytes.extend_from_slice(&block_check(self.blocks, kind as u8, payload).to_le_bytes());
         bytes.extend_from_slice(payload);
         self.file.write_at(&bytes, self.offset)?;
+        self.unsynced += bytes.len();
+        if self.unsynced >= SYNC_BYTES {
+            self.file.sync()?;
+            self.unsynced = 0;
+        }
         let at = BlockAt {
             checkpoint: self.number,
             offset: self.offset,

@@ -65,7 +65,9 @@ impl Decider {
         while let Some(task) = self.next_task() {
             // One that had to wait for room is done when there is room.
             self.now = later(self.now, task.at);
-            self.state.tick(self.now);
+            if self.state.is_behind(self.now) {
+                self.state.tick(self.now);
+            }
             task.run(&mut self.state, self.now);
             self.state.serve(self.now);
         }

@@ -276,14 +276,15 @@ impl Keeper {
         let mut offset = 0;
         while offset < self.segment_bytes as usize {
             let len = zeros.len().min(self.segment_bytes as usize - offset);
-            if let Err(cause) = file.write_at(&zeros[..len], offset as u64) {
+            // Synced at each step: all at once would hold up the log's own syncs.
+            let written = file.write_at(&zeros[..len], offset as u64).and_then(|()| file.sync());
+            if let Err(cause) = written {
                 // Half a file is of no use, and its room may be needed.
                 let _ = self.files.remove(&name);
                 return Err(cause);
             }
             offset += len;
         }
-        file.sync()?;
         self.files.rename(&name, &spare)?;
         Ok((spare, file))
     }

@@ -2,6 +2,7 @@
 //! keeper around a decider that decides nothing and knows no job. What the store itself does
 //! beyond this is the price of its index.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,7 +39,9 @@ pub enum Safe {
 
 /// How many bytes of the log a job takes.
 pub fn record_bytes(job: &NewJob) -> usize {
-    HEAD_BYTES + DECIDED_BYTES + encode(job).len()
+    let mut payload = Vec::new();
+    encode(job, &mut payload);
+    HEAD_BYTES + DECIDED_BYTES + payload.len()
 }
 
 impl Null {
@@ -51,12 +54,13 @@ impl Null {
 
     /// Appends jobs as the store would, and waits until they are as safe.
     pub async fn add_all(&self, jobs: Vec<NewJob>) -> Result<usize> {
-        let prepared: Vec<(Vec<u8>, u32)> = jobs
+        let mut payloads = Vec::new();
+        let prepared: Vec<(Range<usize>, u32)> = jobs
             .iter()
             .map(|job| {
-                let payload = encode(job);
-                let check = crc32c(&payload);
-                (payload, check)
+                let from = payloads.len();
+                encode(job, &mut payloads);
+                (from..payloads.len(), crc32c(&payloads[from..]))
             })
             .collect();
         let log_bytes = prepared.iter().map(|(payload, _)| log_bytes_of(payload.len())).sum();
@@ -67,12 +71,13 @@ impl Null {
                 let number = state.next_number;
                 state.next_number += 1;
                 let decided = Decided { created_ms: at_ms, base_ms: at_ms, added: number };
-                state.log.put_cold(number, decided, payload, *check);
+                state.log.put_cold(number, decided, &payloads[payload.clone()], *check);
             }
             know_begun(state, &keeper);
-            prepared.len()
+            (prepared, payloads)
         };
-        self.store.shared.ask(Lane::Adds { bytes: log_bytes }, log_bytes, act).await
+        let lane = Lane::Adds { bytes: log_bytes };
+        self.store.shared.ask(lane, log_bytes, act).await.map(|(prepared, _)| prepared.len())
     }
 
     /// Appends one record as a move of a job would, and waits until it is as safe.
@@ -91,8 +96,8 @@ impl Null {
     }
 }
 
-fn encode(job: &NewJob) -> Vec<u8> {
-    encode_cold(&job.spec, &job.body, job.by.as_ref(), job.priority, job.held)
+fn encode(job: &NewJob, out: &mut Vec<u8>) {
+    encode_cold(out, &job.spec, &job.body, job.by.as_ref(), job.priority, job.held);
 }
 
 fn know_begun(state: &mut State, keeper: &Bell) {

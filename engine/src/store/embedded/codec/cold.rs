@@ -37,14 +37,15 @@ const BY: u8 = 1 << 5;
 const CONTENT_TYPE: u8 = 1 << 6;
 const TRACEPARENT: u8 = 1 << 7;
 
-/// Writes what a caller gave, in one allocation: exact for a job with no settings of its own.
+/// Writes what a caller gave at the end of `out`.
 pub(crate) fn encode_cold(
+    out: &mut Vec<u8>,
     spec: &Spec,
     body: &Body,
     by: Option<&Caller>,
     priority: u32,
     held: bool,
-) -> Vec<u8> {
+) {
     let own = Own::of(spec);
     let priority = Some(priority).filter(|priority| *priority != PRIORITY_DEFAULT);
     let flags = form_bits(body.form())
@@ -68,20 +69,19 @@ pub(crate) fn encode_cold(
         + spec.traceparent.as_ref().map_or(0, |_| TRACEPARENT_BYTES)
         + str_size(body.as_bytes().len());
 
-    let mut out = Vec::with_capacity(size);
+    out.reserve(size);
     out.push(flags);
-    texts.iter().flatten().for_each(|text| put_str(&mut out, text));
+    texts.iter().flatten().for_each(|text| put_str(out, text));
     if let Some(priority) = priority {
-        put_varint(&mut out, priority.into());
+        put_varint(out, priority.into());
     }
     if let Some(own) = own {
-        own.encode(&mut out);
+        own.encode(out);
     }
     if let Some(traceparent) = &spec.traceparent {
-        put_traceparent(&mut out, traceparent);
+        put_traceparent(out, traceparent);
     }
-    put_bytes(&mut out, body.as_bytes());
-    out
+    put_bytes(out, body.as_bytes());
 }
 
 impl Cold {

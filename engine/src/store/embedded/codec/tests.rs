@@ -23,7 +23,9 @@ fn now() -> Now {
 }
 
 fn cold_bytes(job: &NewJob) -> Vec<u8> {
-    encode_cold(&job.spec, &job.body, job.by.as_ref(), job.priority, job.held)
+    let mut out = Vec::new();
+    encode_cold(&mut out, &job.spec, &job.body, job.by.as_ref(), job.priority, job.held);
+    out
 }
 
 fn own_bytes(own: &Own) -> Vec<u8> {
@@ -105,7 +107,9 @@ fn cold_again(bytes: &[u8]) -> Result<Vec<u8>> {
     assert_eq!((peeked.topic, peeked.id), (spec.topic.as_str(), spec.id.as_str()));
     assert_eq!((peeked.priority, peeked.held), (priority, held));
     assert_eq!(peeked.own, Own::of(&spec));
-    Ok(encode_cold(&spec, &body, by.as_ref(), priority, held))
+    let mut out = Vec::new();
+    encode_cold(&mut out, &spec, &body, by.as_ref(), priority, held);
+    Ok(out)
 }
 
 /// Reads, gives the hold an owner if it had one, and writes again.

@@ -1,9 +1,8 @@
 //! An ordered, counted set whose order is told by the caller.
 
-use std::collections::vec_deque;
 use std::{mem, slice};
 
-use self::node::{Child, Found, Node};
+use self::node::{Child, Found, Node, passed};
 
 mod node;
 #[cfg(test)]
@@ -32,11 +31,11 @@ impl<K: Copy, const LEAF: usize, const INNER: usize> Tree<K, LEAF, INNER> {
     /// The set of `keys`, which come in their order. Its nodes are full.
     pub(crate) fn from_sorted(keys: impl IntoIterator<Item = K>) -> Self {
         let mut level = Node::leaves(keys.into_iter());
-        let len = level.iter().map(|child| child.count).sum();
+        let len = level.iter().map(Node::count).sum();
         while level.len() > 1 {
             level = Node::above(level);
         }
-        let root = level.pop().map(|child| child.node).unwrap_or_default();
+        let root = level.pop().unwrap_or_default();
         Tree { root, len }
     }
 
@@ -82,7 +81,7 @@ impl<K: Copy, const LEAF: usize, const INNER: usize> Tree<K, LEAF, INNER> {
     pub(crate) fn insert(&mut self, key: K, before: impl Fn(&K) -> bool) {
         if let Some(right) = self.root.insert(key, &before, true) {
             let left = mem::take(&mut self.root);
-            self.root = Node::Inner(vec![Child::of(left), Child::of(right)]);
+            self.root = Node::over([left, right]);
         }
         self.len += 1;
     }
@@ -132,18 +131,18 @@ impl<K: Copy, const LEAF: usize, const INNER: usize> Tree<K, LEAF, INNER> {
 pub(crate) struct Iter<'a, K, const LEAF: usize, const INNER: usize> {
     /// What is left at each level, from the root down to above the leaf.
     above: Vec<slice::Iter<'a, Child<K, LEAF, INNER>>>,
-    leaf: vec_deque::Iter<'a, K>,
+    leaf: slice::Iter<'a, K>,
 }
 
 impl<'a, K: Copy, const LEAF: usize, const INNER: usize> Iter<'a, K, LEAF, INNER> {
     fn descend(&mut self, mut node: &'a Node<K, LEAF, INNER>, before: &impl Fn(&K) -> bool) {
-        while let Node::Inner(children) = node {
-            let at = node::child_for(children, before);
-            self.above.push(children[at + 1..].iter());
-            node = &children[at].node;
+        while let Node::Inner(inner) = node {
+            let at = inner.child_for(before);
+            self.above.push(inner.children[at + 1..].iter());
+            node = &inner.children[at].node;
         }
         if let Node::Leaf(keys) = node {
-            self.leaf = keys.range(keys.partition_point(before)..);
+            self.leaf = keys[passed(keys, before)..].iter();
         }
     }
 }

@@ -97,6 +97,11 @@ impl State {
         true
     }
 
+    /// Whether something has to be done before anything else is done at this moment.
+    pub(crate) fn is_behind(&self, now: Now) -> bool {
+        self.wake().reached(now) || !self.orphans.is_empty()
+    }
+
     /// When the clock will bring something next.
     pub(crate) fn wake(&self) -> Wake {
         let due = self.due_heads.first().map(|(due, _)| *due);

@@ -2,13 +2,12 @@
 
 use super::{IdHash, Orders, State, spread};
 use crate::queue::Key;
-use crate::topic::Topic;
 
 impl State {
     pub(crate) fn slot_of(&self, key: &Key) -> Option<u32> {
         match key {
             Key::Number(number) => self.numbered(*number),
-            Key::Named(topic, id) => self.named(topic, self.hasher.hash(id)),
+            Key::Named(topic, id) => self.named(*self.names.get(topic)?, self.hasher.hash(id)),
         }
     }
 
@@ -17,8 +16,7 @@ impl State {
         self.is_there(slot).then_some(slot)
     }
 
-    pub(super) fn named(&self, topic: &Topic, hash: IdHash) -> Option<u32> {
-        let topic = *self.names.get(topic)?;
+    pub(super) fn named(&self, topic: u32, hash: IdHash) -> Option<u32> {
         self.ids.find(hash[0], |slot| {
             let entry = &self.arena[slot];
             entry.id == hash && entry.topic == topic && self.is_there(slot)

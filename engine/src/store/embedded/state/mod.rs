@@ -1,5 +1,6 @@
 //! All there is, and the one way in which a job moves. Owned by the decider.
 
+mod add;
 mod browse;
 mod bulk;
 mod chunk;
@@ -18,6 +19,7 @@ mod segments;
 mod survey;
 mod topics;
 
+pub(crate) use add::{Decision, Prepared};
 pub(crate) use chunk::{Copied, Cursor, Earlier};
 pub(crate) use entry::{Entry, IdHash, More, NO_MORE, Slab};
 pub(crate) use orders::{Orders, SortKey, Stand};
@@ -41,12 +43,11 @@ use super::space::{IdHasher, Space};
 use crate::dice::{Dice, Lease};
 use crate::error::Result;
 use crate::history::Entry as Noted;
-use crate::job::{Id, OnConflict, When};
 use crate::machine::{
-    Event, Hold, Life, Next, Note, Owner, Refusal, Rules, State as At, Step, step,
+    Event, Hold, Life, Next, Note, Owner, Refusal, Rules, Stage, State as At, Step, step,
 };
-use crate::queue::{Changed, How, Key, Lane, LetGo, Settle, Standing, Terms, UniqueIds};
-use crate::record::{Move, already_exists, check_version, first_due, not_found};
+use crate::queue::{Changed, Key, Lane, LetGo, Settle, Standing, Terms, UniqueIds};
+use crate::record::{Move, check_version, not_found};
 use crate::stats::Stats;
 use crate::store::Options;
 use crate::store::kv::Kv;
@@ -116,20 +117,6 @@ pub(crate) struct State {
     pub(crate) starved: bool,
 }
 
-/// A job to add, as its caller has made it ready.
-pub(crate) struct Prepared {
-    pub(crate) topic: Topic,
-    pub(crate) id: Id,
-    pub(crate) hash: IdHash,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) check: u32,
-    pub(crate) when: Option<When>,
-    pub(crate) priority: u32,
-    pub(crate) held: bool,
-    pub(crate) own: Option<Arc<Own>>,
-    pub(crate) on_conflict: OnConflict,
-}
-
 /// What a caller has made of a job that it wants to change.
 pub(crate) struct Rewritten {
     pub(crate) payload: Vec<u8>,
@@ -138,12 +125,6 @@ pub(crate) struct Rewritten {
     pub(crate) own: Option<Arc<Own>>,
     /// Only if the job still lies here.
     pub(crate) was: Place,
-}
-
-/// What became of a job that was to be added.
-pub(crate) enum Decision {
-    Added { how: How, number: u64, life: Life },
-    Kept(Snapshot),
 }
 
 /// A job as it is now, with the places of what is on disk.
@@ -219,75 +200,6 @@ impl State {
     /// Lets an answer go when all that is in the log by now is safe.
     pub(crate) fn answer(&mut self, release: Release) {
         self.log.answer(release, Rests::All);
-    }
-
-    /// Brings the places where the jobs' ids belong into the processor's cache. One after the
-    /// other each would be waited for; here they come together.
-    pub(crate) fn look_ahead(&self, jobs: &[Result<Prepared>]) {
-        if jobs.len() > 1 {
-            let hashes = jobs.iter().flatten().map(|job| job.hash[0]);
-            std::hint::black_box(hashes.filter(|hash| self.ids.has_any(*hash)).count());
-        }
-    }
-
-    pub(crate) fn add(&mut self, new: Prepared, now: Now) -> Result<Decision> {
-        let repeat = new.own.as_ref().and_then(|own| own.repeat.as_ref());
-        let due = first_due(new.when, repeat, now)?;
-        let taken = self.conflicting(&new)?;
-        match (taken, new.on_conflict) {
-            (Some(_), OnConflict::Reject) => return Err(already_exists(&new.topic, &new.id)),
-            (Some(slot), OnConflict::Keep) => return Ok(Decision::Kept(self.snapshot(slot))),
-            _ => {}
-        }
-        self.space.check_growth()?;
-        let how = if taken.is_some() { How::Replaced } else { How::New };
-        // Both in one batch: replaced is one step.
-        self.log.begin_step(HEAD_BYTES * 2 + super::batch::DECIDED_BYTES + new.payload.len());
-        if let Some(slot) = taken {
-            self.log_gone(slot);
-            self.remove(slot);
-        }
-        let slot = self.insert(new, due, now);
-        Ok(Decision::Added { how, number: self.arena[slot].number, life: self.life(slot) })
-    }
-
-    /// The job that has this topic and id, or a refusal if the id may not be in a second topic.
-    fn conflicting(&self, new: &Prepared) -> Result<Option<u32>> {
-        let same = self.named(&new.topic, new.hash);
-        if self.unique_ids == UniqueIds::Global && same.is_none() {
-            let others = self.by_id(new.hash);
-            if let Some(other) = others.into_iter().min_by_key(|slot| self.arena[*slot].number) {
-                return Err(already_exists(&self.orders_of(other).name, &new.id));
-            }
-        }
-        Ok(same)
-    }
-
-    fn insert(&mut self, new: Prepared, due: Time, now: Now) -> u32 {
-        let number = self.next_number;
-        self.stats.added += 1;
-        let topic = self.topic_for(&new.topic);
-        let orders = self.topics[topic as usize].as_mut().expect("it was made");
-        orders.added += 1;
-        let decided =
-            Decided { created_ms: now.time().as_ms(), base_ms: due.as_ms(), added: orders.added };
-        let cold = self.put_cold(number, decided, &new.payload, new.check);
-        self.fresh.add(number, self.log.last_batch(), |batch| self.log.is_settled(batch));
-        self.next_number += 1;
-        let life = Life::new(due, new.priority, new.held);
-        #[cfg(any(test, feature = "testkit"))]
-        self.trace.step(self.log.last_batch(), || super::trace::What::Added {
-            number,
-            life: life.clone(),
-            decided,
-            cold: new.payload.clone().into(),
-        });
-        let slot = self.enter(Entry::new(number, new.hash, topic, cold), life, new.own, now);
-        // Few are due at once, and to ask costs as much as all of the above.
-        if due <= now.time() {
-            self.promote(slot, now);
-        }
-        slot
     }
 
     /// Puts a job into the index.
@@ -575,6 +487,10 @@ impl State {
         let stand = Stand { since, ..Stand::new(&entry, slot, &life) };
         let orders = self.topics[entry.topic as usize].as_mut().expect("a job's topic is there");
         orders.enter(&self.arena, &stand);
+        // Most only wait, behind others that are due before: nobody has to look at their topic.
+        if stand.stage == Stage::Delayed && orders.listed_due.is_some_and(|due| due <= life.due) {
+            return;
+        }
         match life.state {
             At::Reserved(hold) => {
                 self.leases.insert((hold.until, entry.number));
