@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::{Args, Effort, Part, size_text};
 use crate::bare::{Bare, Sync};
-use crate::report::{Report, Row, Unit, tail_rows};
+use crate::report::{Report, Row, Unit, line, tail_rows};
 use crate::spread::{Spread, Tail};
 use crate::work::Maker;
 use crate::{Result, child, machine};
@@ -115,6 +115,12 @@ impl Bench {
 
     fn open_with(&self, settings: Settings) -> Result<Arc<Embedded>> {
         Ok(Arc::new(Embedded::open(&self.store, Options::default(), settings)?))
+    }
+
+    /// Takes down a row, and shows it to those who watch.
+    fn take_down(&mut self, row: Row) {
+        eprintln!("  {}", line(&row));
+        self.rows.push(row);
     }
 
     /// Numbers for so many new jobs.

@@ -131,6 +131,11 @@ impl Report {
     }
 }
 
+/// A row by itself, for those who watch.
+pub(crate) fn line(row: &Row) -> String {
+    cells(row).into_iter().filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("  ")
+}
+
 fn as_json(row: &Row) -> serde_json::Value {
     json!({
         "waiting": row.size,

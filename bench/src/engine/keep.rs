@@ -52,7 +52,7 @@ impl Bench {
             }
             child.stop()?;
         }
-        self.rows.push(
+        self.take_down(
             Row::new(size, "open after a clean stop", Unit::Seconds, seconds).budget(large(2.0)),
         );
         Ok(())
@@ -79,7 +79,7 @@ impl Bench {
             child.kill()?;
         }
         let budget = (size >= LARGE).then_some(Budget::AtMost(4.0));
-        self.rows.push(Row::new(size, "open after kill -9", Unit::Seconds, seconds).budget(budget));
+        self.take_down(Row::new(size, "open after kill -9", Unit::Seconds, seconds).budget(budget));
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Bench {
     }
 
     fn push(&mut self, size: u64, what: &str, unit: Unit, value: f64, budget: Option<Budget>) {
-        self.rows.push(Row::new(size, what, unit, Spread::one(value)).budget(budget));
+        self.take_down(Row::new(size, what, unit, Spread::one(value)).budget(budget));
     }
 }
 

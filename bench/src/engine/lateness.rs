@@ -37,7 +37,7 @@ impl Bench {
             let bound = f64::max(p99_ms, 3.0 * beside.p99.middle());
             let p99 = p99.budget(Some(Budget::AtMost(bound)));
             let p50 = if rate == 2000 { p50.budget(Some(Budget::AtMost(0.5))) } else { p50 };
-            self.rows.extend([p50, p99, p999, max]);
+            [p50, p99, p999, max].into_iter().for_each(|row| self.take_down(row));
         }
         Ok(())
     }

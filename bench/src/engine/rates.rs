@@ -69,7 +69,7 @@ impl Bench {
                 say(size, &what);
                 let budget = shape.budget(durability);
                 let row = self.adds(shape, &store, &null, &mut bare, sync)?;
-                self.rows.push(row.row(size, what, budget));
+                self.take_down(row.row(size, what, budget));
             }
             for (what, measure) in [
                 ("pop and finish", Bench::pop_and_finish as fn(&mut Bench, &_, &_, &mut _, _) -> _),
@@ -81,7 +81,7 @@ impl Bench {
                 }
                 say(size, &what);
                 let row: Result<Beside> = measure(self, &store, &null, &mut bare, sync);
-                self.rows.push(row?.row(size, what, None));
+                self.take_down(row?.row(size, what, None));
             }
         }
         Ok(())

@@ -66,10 +66,10 @@ impl Bench {
         let bound = (10.0 * tail.p50.middle()).min(3.0 * beside.p999.middle());
         let p999 = p999.budget(Some(Budget::AtMost(bound)));
         let max = max.budget(Some(Budget::AtMost(100.0)));
-        self.rows.extend([p50, p99, p999, max]);
+        [p50, p99, p999, max].into_iter().for_each(|row| self.take_down(row));
         let made = after.checkpoint.saturating_sub(before.checkpoint);
         let what = "checkpoints made meanwhile";
-        self.rows.push(Row::new(size, what, Unit::Count, Spread::one(made as f64)));
+        self.take_down(Row::new(size, what, Unit::Count, Spread::one(made as f64)));
         Ok(())
     }
 }
