@@ -223,3 +223,55 @@ pub(crate) fn read_all(segment: &Segment) -> io::Result<Vec<u8>> {
     bytes.truncate(read);
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::embedded::batch::{Tag, put_record, segment_header};
+    use crate::store::embedded::files::Files;
+    use crate::store::embedded::place::Kind;
+    use crate::testkit::SimDisk;
+
+    /// A segment with batches of one record each: the record's number, the batch's, and the check
+    /// of the batch before, if it is not the right one.
+    fn segment(number: u32, batches: &[(u64, u64, Option<u32>)]) -> Arc<Segment> {
+        let file = SimDisk::new().create("segment").unwrap();
+        file.write_at(&segment_header(number, Kind::Log), 0).unwrap();
+        let (mut offset, mut before) = (DATA_START, 0);
+        for (record, batch, other) in batches {
+            let mut body = Vec::new();
+            put_record(&mut body, number, Tag::Gone, *record, &[]);
+            let header = Header::new(number, *batch, 0, other.unwrap_or(before), &body);
+            file.write_at(&[&header.to_bytes()[..], &body].concat(), offset.into()).unwrap();
+            before = header.check;
+            offset += (HEADER_BYTES + body.len()) as u32;
+        }
+        Arc::new(Segment { number, kind: Kind::Log, file })
+    }
+
+    fn read(segments: &[Arc<Segment>]) -> Vec<u64> {
+        let mut seen = Vec::new();
+        let show = |_: &Segment, _, found: &Found<'_>| {
+            seen.push(found.number);
+            Ok(())
+        };
+        scan(segments, Position::default(), 1, show).unwrap();
+        seen
+    }
+
+    #[test]
+    fn a_batch_that_is_not_chained_to_the_one_before_ends_the_log() {
+        let stale = segment(1, &[(10, 1, None), (11, 2, None), (12, 3, Some(7)), (13, 4, None)]);
+        assert_eq!(read(&[stale]), [10, 11]);
+    }
+
+    #[test]
+    fn a_segment_whose_first_batch_is_not_the_next_is_passed_over() {
+        let first = segment(1, &[(10, 1, None)]);
+        let check =
+            Header::read(&read_all(&first).unwrap()[DATA_START as usize..], 1).unwrap().check;
+        let (ahead, unchained) = (segment(2, &[(12, 3, None)]), segment(3, &[(13, 2, None)]));
+        let next = segment(4, &[(14, 2, Some(check)), (15, 3, None)]);
+        assert_eq!(read(&[first, ahead, unchained, next]), [10, 14, 15]);
+    }
+}
