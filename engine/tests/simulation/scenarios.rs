@@ -9,6 +9,7 @@ use linger::error::Code;
 use linger::queue::{Bodies, Query, Queue, Verdict};
 use linger::store::embedded::Durability;
 use linger::store::embedded::files::Files;
+use linger::testkit::SimDisk;
 
 use crate::house::{House, SEGMENT_BYTES, is_lost, key, long};
 
@@ -41,6 +42,53 @@ fn a_checkpoint_is_never_ahead_of_the_log() {
             assert_eq!(house.body(&n.to_string()).unwrap(), "new");
         }
     }
+}
+
+#[test]
+fn a_checkpoint_that_fails_leaves_the_next_one_nothing_stale() {
+    for n in 1..40 {
+        for fail in [SimDisk::fail_sync_in, SimDisk::fail_write_in] {
+            let mut house = House::new(Durability::Sync);
+            house.settings.checkpoint_records = 3;
+            let mut house = house.opened();
+            for n in 0..5 {
+                house.add(&n.to_string(), "body");
+            }
+            house.tidy(2);
+            assert_eq!(house.files("checkpoint-").len(), 1);
+            for n in 5..10 {
+                house.add(&n.to_string(), "body");
+            }
+            // Only the keeper is at work from here on, and it tries again what has failed.
+            fail(&house.disk, n);
+            house.tidy(6);
+            house.cut(n);
+            assert_eq!(ids(&mut house).len(), 10, "operation {n} failed");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_does_not_read_as_written_is_not_published() {
+    let mut house = House::new(Durability::Sync);
+    house.settings.checkpoint_records = 3;
+    let mut house = house.opened();
+    for n in 0..5 {
+        house.add(&n.to_string(), "body");
+    }
+    house.clock.advance(Duration::from_secs(1));
+    let name = "checkpoint-0000000001";
+    let begun = format!("{name}.tmp");
+    while !house.disk.open(&begun).is_ok_and(|file| file.size().unwrap() > 100) {
+        house.round();
+        assert_eq!(house.files(name), Vec::<String>::new(), "it is made step by step");
+    }
+    house.disk.corrupt(&begun, 50, 1);
+    house.tidy(2);
+    let made = house.files("checkpoint-");
+    assert!(made.len() == 1 && made[0] != name, "another was made instead: {made:?}");
+    house.cut(1);
+    assert_eq!(ids(&mut house).len(), 5);
 }
 
 #[test]

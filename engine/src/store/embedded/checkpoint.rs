@@ -190,13 +190,22 @@ impl Writer {
     }
 
     /// Makes it the checkpoint. The log must be durable through its last batch before this.
-    pub(crate) fn publish(mut self, files: &dyn Files, manifest: Manifest) -> io::Result<u64> {
+    pub(crate) fn publish(&mut self, files: &dyn Files, manifest: Manifest) -> io::Result<u64> {
         let manifest = Manifest { blocks: self.blocks, ..manifest };
         self.put(Block::End, &manifest.encode())?;
         self.file.sync()?;
+        self.read_back()?;
         files.rename(&format!("{}.tmp", self.name), &self.name)?;
         files.sync_folder()?;
         Ok(self.offset)
+    }
+
+    /// One that cannot be read must not take the place of one that can.
+    fn read_back(&self) -> io::Result<()> {
+        // What it names of earlier ones has been read back with those.
+        read(&*self.file, |_, _| Ok(())).map(|_| ()).map_err(|why| {
+            io::Error::other(format!("the checkpoint just written cannot be read: {why:?}"))
+        })
     }
 
     /// Leaves it unfinished.

@@ -11,7 +11,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::batch::segment_header;
 use super::call::Shared;
-use super::checkpoint::{Block, BlockAt, Manifest, Writer, checkpoint_name, read};
+use super::checkpoint::{Block, BlockAt, Manifest, Writer, checkpoint_name};
 use super::compact::{Compaction, Filling};
 use super::files::{File, Files};
 use super::inbox::{Lane, Task};
@@ -445,9 +445,10 @@ impl Keeper {
         if self.shared.handover.durable() < manifest.last_batch {
             return Ok(Turn::Idle);
         }
-        let making = self.making.take().expect("one is being made");
+        // Still the one being made if this fails: its chunks must not count as copied then.
+        let making = self.making.as_mut().expect("one is being made");
         let bytes = making.writer.publish(&*self.files, manifest)?;
-        self.read_back(making.number)?;
+        let making = self.making.take().expect("one is being made");
         happened("checkpoint published");
         self.checkpoint = Some((making.number, bytes, manifest));
         self.kept.insert(making.number, bytes);
@@ -456,15 +457,6 @@ impl Keeper {
         self.counted = making.counted;
         self.look_soon();
         Ok(Turn::Worked)
-    }
-
-    /// The checkpoint before goes only when this one can be read.
-    fn read_back(&self, number: u32) -> io::Result<()> {
-        let file = self.files.open(&checkpoint_name(number))?;
-        // What it names of earlier ones has been read back with those.
-        read(&*file, |_, _| Ok(())).map(|_| ()).map_err(|why| {
-            io::Error::other(format!("the checkpoint just written cannot be read: {why:?}"))
-        })
     }
 
     fn take_chunk(&mut self, copied: Copied, manifest: Manifest) -> io::Result<()> {
