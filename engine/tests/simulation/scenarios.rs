@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use linger::error::Code;
-use linger::queue::{Bodies, Query, Queue, Verdict};
+use linger::queue::{Ask, Bodies, Query, Queue, Verdict};
 use linger::store::embedded::Durability;
 use linger::store::embedded::files::Files;
 use linger::testkit::SimDisk;
@@ -228,6 +228,25 @@ fn damage_in_the_middle_is_told_apart_from_a_torn_tail() {
         let mut house = House::with(copy, house.settings).opened();
         assert_eq!(ids(&mut house).len(), 19, "a torn tail is cut");
     }
+}
+
+#[test]
+fn many_jobs_that_a_pop_never_saw_are_ready_again() {
+    let mut house = House::new(Durability::Sync).opened();
+    for n in 0..300 {
+        house.add(&n.to_string(), "body");
+    }
+    house.clock.advance(Duration::from_secs(3600));
+    let ask = Ask { max: 1000, ..Ask::one("t".parse().expect("a topic")) };
+    let queue = house.queue();
+    let mut unseen = Box::pin(queue.pop(ask.clone()));
+    assert!(unseen.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    house.round();
+    drop(unseen);
+    let seen = house.ask(queue.pop(ask)).expect("the power is on").expect("a pop");
+    assert_eq!(seen.len(), 300);
+    house.kill();
+    assert_eq!(ids(&mut house).len(), 300);
 }
 
 #[test]

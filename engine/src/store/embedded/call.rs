@@ -411,8 +411,14 @@ impl Queue for Embedded {
 
     async fn kv_write(&self, write: KvWrite) -> Result<u64> {
         write.check()?;
-        let log_bytes =
-            CHANGE_BYTES + write.key.len() + write.value.as_ref().map_or(0, |value| value.len());
+        let value_bytes = write.value.as_ref().map_or(0, |value| value.len());
+        let log_bytes = CHANGE_BYTES + write.key.len() + value_bytes;
+        // One that no segment can hold would wait for room for ever, and everyone behind it.
+        if log_bytes > self.shared.step_bytes_max {
+            let max = self.shared.step_bytes_max - CHANGE_BYTES - write.key.len();
+            let message = format!("value is {value_bytes} bytes, over the store's limit of {max}");
+            return Err(Error::new(Code::TooLarge, message).field("value"));
+        }
         self.shared.write(log_bytes, move |state, now| state.kv_write(write, now)).await?
     }
 

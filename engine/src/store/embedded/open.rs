@@ -31,7 +31,7 @@ use crate::time::{Bell, Now};
 pub struct Settings {
     /// When an answer may leave.
     pub durability: Durability,
-    /// How large the log's files are, in bytes: 64 MiB unless set.
+    /// How large the log's files are, in bytes: 64 MiB unless set, 64 KiB at least.
     pub segment_bytes: u32,
     /// A checkpoint is made after at most so many records: 2 million unless set.
     pub checkpoint_records: u64,
@@ -44,6 +44,21 @@ impl Default for Settings {
             segment_bytes: 64 << 20,
             checkpoint_records: 2_000_000,
         }
+    }
+}
+
+/// The smallest segments there may be: what the store does in one step must fit into one.
+const SEGMENT_BYTES_MIN: u32 = 64 << 10;
+
+impl Settings {
+    fn check(&self) -> Result<()> {
+        if self.segment_bytes >= SEGMENT_BYTES_MIN {
+            return Ok(());
+        }
+        let bytes = self.segment_bytes;
+        let message =
+            format!("segment_bytes is {bytes}, under the smallest there is, {SEGMENT_BYTES_MIN}");
+        Err(Error::invalid("segment_bytes", message))
     }
 }
 
@@ -81,6 +96,7 @@ impl Parts {
         options: Options,
         settings: Settings,
     ) -> Result<Parts> {
+        settings.check()?;
         let guard = lock(&*files)?;
         let hasher = IdHasher::new(known_key(&*files)?);
         let found = find(&*files, settings.segment_bytes)?;

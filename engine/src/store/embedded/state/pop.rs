@@ -15,6 +15,9 @@ use crate::store::embedded::log::Rests;
 use crate::time::{Now, Tick};
 use crate::topic::Settings;
 
+/// No more hand-outs are taken back in one task: they fit into the smallest segment.
+const RECALLED_AT_ONCE: usize = 100;
+
 /// The calls that wait, in the order they came.
 #[derive(Default)]
 pub(super) struct Waiters {
@@ -286,8 +289,12 @@ pub(crate) fn recall(inbox: &Inbox, unseen: &[Handed]) {
         return;
     }
     let jobs: Vec<_> = unseen.iter().map(|one| (one.job.number, one.hold.lease)).collect();
-    let bytes = jobs.len() * MOVE_BYTES;
-    let task = Task::new(bytes, move |state, now| state.recall(&jobs, now));
-    // A store that stops releases its leases in its own way.
-    let _ = inbox.push(inbox::Lane::Own, task);
+    // A task that no segment can hold would wait for room for ever, and everyone behind it.
+    for some in jobs.chunks(RECALLED_AT_ONCE) {
+        let some = some.to_vec();
+        let bytes = some.len() * MOVE_BYTES;
+        let task = Task::new(bytes, move |state, now| state.recall(&some, now));
+        // A store that stops releases its leases in its own way.
+        let _ = inbox.push(inbox::Lane::Own, task);
+    }
 }
