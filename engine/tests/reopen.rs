@@ -1,21 +1,95 @@
 //! What opening a folder must not bring back, and what it must not pass over.
 
+#[allow(dead_code, reason = "it has more to tell than is needed here")]
+mod story;
+
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use linger::Job;
 use linger::error::Code;
-use linger::queue::{Expect, KvWrite, Queue};
+use linger::queue::{Expect, KvWrite, Queue, TopicChange, Topics};
 use linger::store::Options;
+use linger::store::embedded::files::Files;
 use linger::store::embedded::{Embedded, Settings};
 use linger::testkit::{SimClock, SimDisk};
+use linger::time::{DAY, SECOND, Time};
+use story::{SEGMENT_BYTES, Stepped, topic};
 
-/// The smallest segments there are.
-const SEGMENT_BYTES: u32 = 64 << 10;
+fn add(store: &mut Stepped, name: &'static str, range: Range<u32>) {
+    let job = |n: u32| Job::new(name, "x").id(n.to_string()).delay(DAY);
+    let jobs = range.map(|n| job(n).check(Time::MIN).expect("a right job")).collect();
+    store.call(async |store| store.add_all(jobs).await).expect("added");
+}
+
+fn count(store: &mut Stepped, name: &str) -> u64 {
+    let which = Topics::One(topic(name));
+    let topics = store.call(async |store| store.topics(which).await).expect("looked");
+    topics.first().map_or(0, |topic| topic.counts.total())
+}
+
+#[test]
+fn a_topic_that_is_emptied_while_a_checkpoint_is_made_stays_empty() {
+    let (disk, clock) = (SimDisk::new(), SimClock::new());
+    let settings = Settings { checkpoint_records: 1000, ..Settings::default() };
+    let mut store = Stepped::open_with(Arc::new(disk.clone()), &clock, settings);
+    add(&mut store, "full", 0..100_000);
+    store.tidy_up();
+    add(&mut store, "other", 0..2_000);
+    // Its jobs are freed bit by bit, so some are there yet when their chunks are to be copied.
+    clock.advance(2 * SECOND);
+    let name = topic("full");
+    store.call(async |store| store.configure(&name, TopicChange::Empty).await).expect("emptied");
+    store.tidy_up();
+    assert_eq!(count(&mut store, "full"), 0);
+    drop(store);
+    let mut store = Stepped::open_with(Arc::new(disk.survives_kill()), &clock, settings);
+    assert_eq!((count(&mut store, "full"), count(&mut store, "other")), (0, 2_000));
+}
 
 fn open(disk: &SimDisk) -> linger::Result<Embedded> {
     let settings = Settings { segment_bytes: SEGMENT_BYTES, ..Settings::default() };
     let options = Options { clock: SimClock::new(), ..Options::default() };
     Embedded::open_files(Arc::new(disk.clone()), options, settings)
+}
+
+/// Whether there is more in a segment than its head.
+fn holds_anything(disk: &SimDisk, name: &str) -> bool {
+    let mut bytes = vec![0; SEGMENT_BYTES as usize];
+    disk.open(name).and_then(|file| file.read_at(&mut bytes, 0)).expect("read");
+    bytes[512..].iter().any(|byte| *byte != 0)
+}
+
+#[test]
+fn a_folder_that_misses_a_segment_is_refused_by_name() {
+    let disk = SimDisk::new();
+    story::write(Arc::new(disk.clone()));
+    let disk = disk.survives_kill();
+    let mut names = disk.list().expect("listed");
+    // Not the one that was made ready and not begun.
+    names.retain(|name| name.starts_with("segment-") && holds_anything(&disk, name));
+    assert_eq!(names.len(), 3, "before the checkpoint, after it, and survivors: {names:?}");
+    for name in &names {
+        let disk = disk.survives_kill();
+        disk.remove(name).expect("removed");
+        let refused = open(&disk).err().unwrap_or_else(|| panic!("{name} was not missed"));
+        assert_eq!(refused.code(), Code::StorageFailed);
+        assert!(refused.message().contains(name), "{name}: {refused}");
+    }
+    open(&disk.survives_kill()).expect("it was all there");
+}
+
+#[test]
+fn a_folder_that_misses_its_format_is_not_taken_for_a_new_one() {
+    let disk = SimDisk::new();
+    story::write(Arc::new(disk.clone()));
+    let disk = disk.survives_kill();
+    disk.remove("FORMAT").expect("removed");
+    let refused = open(&disk).err().expect("the key of its ids is lost");
+    assert_eq!(refused.code(), Code::StorageFailed);
+    assert!(refused.message().contains("FORMAT"), "{refused}");
+    assert!(disk.open("FORMAT").is_err(), "nothing was changed");
 }
 
 #[tokio::test]

@@ -304,6 +304,10 @@ fn load(files: &dyn Files, found: &Lying, state: &mut State, now: Now) -> Result
     });
     let logs: Vec<_> =
         found.segments.iter().filter(|segment| segment.kind == Kind::Log).cloned().collect();
+    if from.segment > 0 && !logs.iter().any(|segment| segment.number == from.segment) {
+        let what = "it is missing, and the log is to be read from here on";
+        return Err(corrupt(&segment_name(from.segment), from.offset, what));
+    }
     let (end, loose) = scan(&logs, from, first, |segment, body, record| {
         state.replay(record, place_of(record, segment.number, body), now)
     })
@@ -313,6 +317,9 @@ fn load(files: &dyn Files, found: &Lying, state: &mut State, now: Now) -> Result
     {
         let what = "it knows more than the log, which has lost what had been durable";
         return Err(corrupt(&checkpoint_name(number), 0, what));
+    }
+    if let Some(segment) = state.segments.first_missing() {
+        return Err(corrupt(&segment_name(segment), 0, "it is missing, and jobs lie in it"));
     }
     // A process that was killed leaves written bytes unsynced, and more is about to rest on them.
     for batch in &loose {

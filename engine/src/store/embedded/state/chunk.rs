@@ -63,7 +63,7 @@ impl State {
         match cursor {
             Cursor::Jobs(chunk) if chunk < self.arena.chunks() => {
                 let next = Cursor::Jobs(chunk + 1);
-                if earlier == Earlier::Known && !self.arena.is_touched(chunk) {
+                if earlier == Earlier::Known && self.is_as_copied(chunk) {
                     return Copied { block: Some((Block::Same, Vec::new())), next };
                 }
                 self.arena.clear_touched(chunk);
@@ -74,6 +74,12 @@ impl State {
             Cursor::Kv(after) => self.copy_kv(after, now),
             Cursor::End => Copied { block: None, next: Cursor::End },
         }
+    }
+
+    /// Whether a chunk is as it was when it was last copied. A job that was emptied away touches
+    /// its chunk only when it is freed, so until then any chunk may have changed.
+    fn is_as_copied(&self, chunk: usize) -> bool {
+        !self.arena.is_touched(chunk) && self.garbage.is_empty()
     }
 
     fn copy_jobs(&self, chunk: usize, now: Now) -> Vec<u8> {

@@ -12,6 +12,12 @@ pub(super) struct Garbage {
     trees: VecDeque<(u32, Tree<DueKey>)>,
 }
 
+impl Garbage {
+    pub(super) fn is_empty(&self) -> bool {
+        self.trees.is_empty()
+    }
+}
+
 impl State {
     /// Makes all jobs of a topic gone; answers how many there were.
     pub(super) fn empty_now(&mut self, topic: u32) -> u64 {
@@ -45,7 +51,7 @@ impl State {
             orders.unfreed -= keys.len() as u64;
             self.drop_if_nothing(topic);
         }
-        !self.garbage.trees.is_empty()
+        !self.garbage.is_empty()
     }
 
     /// Frees a job that stands in no order of its topic any more.

@@ -9,6 +9,8 @@ use crate::store::embedded::place::{Pinned, Place, Segment};
 #[derive(Default)]
 pub(crate) struct Segments {
     by_number: BTreeMap<u32, Kept>,
+    /// How many bytes are wanted of segments that are not there.
+    missing: BTreeMap<u32, u64>,
 }
 
 struct Kept {
@@ -30,18 +32,26 @@ impl Segments {
 
     /// A record is wanted.
     pub(crate) fn born(&mut self, place: Place) {
-        // While the log is replayed a place may be named whose segment is gone since: a later
-        // record then says where the job lies or that it is gone.
-        if let Some(kept) = self.by_number.get_mut(&place.segment) {
-            kept.live_bytes += u64::from(place.len);
-        }
+        *self.live_bytes(place.segment) += u64::from(place.len);
     }
 
     /// A record is wanted no more.
     pub(crate) fn died(&mut self, place: Place) {
-        if let Some(kept) = self.by_number.get_mut(&place.segment) {
-            kept.live_bytes -= u64::from(place.len);
+        *self.live_bytes(place.segment) -= u64::from(place.len);
+    }
+
+    fn live_bytes(&mut self, segment: u32) -> &mut u64 {
+        match self.by_number.get_mut(&segment) {
+            Some(kept) => &mut kept.live_bytes,
+            None => self.missing.entry(segment).or_default(),
         }
+    }
+
+    /// A segment that is not there and of which something is wanted. While the log is replayed
+    /// there may be some that are gone since: a later record then says where the job lies or that
+    /// it is gone.
+    pub(crate) fn first_missing(&self) -> Option<u32> {
+        self.missing.iter().find(|(_, bytes)| **bytes > 0).map(|(segment, _)| *segment)
     }
 
     /// A place with its segment, which is not recycled as long as this lives.
