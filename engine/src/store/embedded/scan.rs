@@ -266,6 +266,20 @@ mod tests {
     }
 
     #[test]
+    fn a_log_begins_with_the_batch_that_it_is_replayed_from() {
+        assert_eq!(read(&[segment(1, &[(10, 2, None), (11, 3, None)])]), [0; 0]);
+    }
+
+    #[test]
+    fn what_a_file_held_under_another_number_is_not_replayed() {
+        let stale = segment(1, &[(10, 1, None), (11, 2, None)]);
+        // As the keeper does it: a new head, and all that was there before.
+        stale.file.write_at(&segment_header(2, Kind::Log), 0).unwrap();
+        let recycled = Segment { number: 2, kind: Kind::Log, file: stale.file.clone() };
+        assert_eq!(read(&[Arc::new(recycled)]), [0; 0]);
+    }
+
+    #[test]
     fn a_segment_whose_first_batch_is_not_the_next_is_passed_over() {
         let first = segment(1, &[(10, 1, None)]);
         let check =
