@@ -34,6 +34,14 @@ impl World {
 
     /// Every job as lists and looks show it, and the counts.
     pub(super) fn look_at_all(&mut self) -> Checked {
+        // What was held before is let go once there is a segment to write that to, for which the
+        // keeper may have to try again.
+        for _ in 0..5 {
+            self.round()?;
+            if self.disk.is_off() || self.store().halted().is_some() {
+                return Ok(());
+            }
+        }
         self.settle_down()?;
         if self.disk.is_off() || self.store().halted().is_some() {
             return Ok(());

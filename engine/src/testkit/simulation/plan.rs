@@ -1,12 +1,12 @@
 //! Makes up calls, from a seed and what was handed out so far.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::call::Op;
 use crate::dice::Lease;
+use crate::history::ERROR_BYTES_MAX;
 use crate::job::{Body, Edit, Id, NewJob, OnConflict, Patch};
 use crate::machine::Reach;
 use crate::queue::{
@@ -150,8 +150,10 @@ impl Plan {
         match rng.below(10) {
             0..4 => Verdict::Finish,
             4..6 => {
-                let error: Arc<str> = format!("error {}", rng.below(1000)).into();
-                Verdict::Fail { error, retry_in: rng.maybe(50, short) }
+                // Long ones now and then, so that a step's records meet the end of a segment.
+                let length = rng.pick(&[0, 0, ERROR_BYTES_MAX]);
+                let error = format!("error {} {}", rng.below(1000), "!".repeat(length));
+                Verdict::Fail { error: error.into(), retry_in: rng.maybe(50, short) }
             }
             6 => Verdict::Again { retry_in: rng.maybe(50, short) },
             7 => Verdict::Release { delay: short(rng), priority: rng.maybe(30, Rng::priority) },

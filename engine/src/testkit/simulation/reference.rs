@@ -454,6 +454,12 @@ impl Reference {
             if let Some(pause) = pause {
                 same(&format!("whether `{name}` is paused"), &pause, &info.paused.is_some())?;
             }
+            if let (Pause::Until(expected), Some(PausedFor::Only(left)), false) =
+                (topic.pause, info.paused, self.jumped)
+            {
+                let end = now.tick.plus_ms(left.as_millis() as u64);
+                same_tick(&format!("the end of the pause of `{name}`"), expected, end, now)?;
+            }
             if kept {
                 same(&format!("the jobs ever added to `{name}`"), &topic.added, &info.added)?;
             }
@@ -465,15 +471,18 @@ impl Reference {
     }
 
     fn compare_kv(&self, known: &Known, found: &Recovered, now: Now) -> Checked {
-        for (key, value, version, _) in &found.kv {
+        for (key, value, version, end) in &found.kv {
             let Some(expected) = known.kv.get(key) else {
                 return Err(format!("nobody wrote key `{key}`"));
             };
             same(
                 &format!("key `{key}`"),
-                &(&expected.value, expected.version),
-                &(value, *version),
+                &(&expected.value, expected.version, expected.end.is_some()),
+                &(value, *version, end.is_some()),
             )?;
+            if let (Some(expected), Some(end), false) = (expected.end, end, self.jumped) {
+                same_tick(&format!("the end of key `{key}`"), expected, *end, now)?;
+            }
         }
         let lasts = |key: &KnownKey| {
             key.end.is_none_or(|end| !self.jumped && end.as_us() > now.tick.as_us() + ROUNDING_US)

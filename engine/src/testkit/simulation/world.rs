@@ -374,14 +374,22 @@ impl World {
         Ok(())
     }
 
-    /// A second of housekeeping, with little else.
+    /// A few seconds of housekeeping, with little else.
     fn keep_house(&mut self) -> Checked {
-        self.advance(Duration::from_secs(1));
-        for _ in 0..self.rng.below(40) {
-            match self.rng.below(4) {
-                0..2 => self.keep()?,
-                2 => self.decide()?,
-                _ => self.sync()?,
+        // Most writes and syncs are the log's: these are the keeper's to try again.
+        match self.rng.below(20) {
+            0 => self.disk.fail_sync_in(1 + self.rng.below(3) as u64),
+            1 => self.disk.fail_write_in(1 + self.rng.below(5) as u64),
+            _ => {}
+        }
+        for _ in 0..self.rng.pick(&[1, 1, 2, 4]) {
+            self.advance(Duration::from_secs(1));
+            for _ in 0..self.rng.below(40) {
+                match self.rng.below(4) {
+                    0..2 => self.keep()?,
+                    2 => self.decide()?,
+                    _ => self.sync()?,
+                }
             }
         }
         Ok(())
