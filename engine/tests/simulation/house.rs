@@ -10,7 +10,9 @@ use linger::dice::Dice;
 use linger::error::{Error, Result};
 use linger::job::{Body, NewJob, OnConflict};
 use linger::machine::Reach;
-use linger::queue::{Action, Ask, Change, Delivery, JobInfo, Key, Queue, Settle, Verdict};
+use linger::queue::{
+    Action, Ask, Change, Delivery, Expect, JobInfo, Key, KvWrite, Queue, Settle, Verdict,
+};
 use linger::store::Options;
 use linger::store::embedded::files::Files;
 use linger::store::embedded::{Durability, Embedded, Manual, Settings};
@@ -149,6 +151,12 @@ impl House {
         Some(deleted.remove(0).map(|_| ()))
     }
 
+    pub(crate) fn put(&mut self, key: &str, value: &str) {
+        let (key, value) = (key.into(), Some(value.to_owned().into()));
+        let (queue, write) = (self.queue(), KvWrite { key, value, expect: Expect::Any, ttl: None });
+        self.ask(queue.kv_write(write)).expect("the power is on").expect("it is written");
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Vec<Delivery>> {
         let queue = self.queue();
         Some(self.ask(queue.pop(Ask::one("t".parse().expect("a topic"))))?.expect("a pop"))
@@ -185,6 +193,11 @@ impl House {
         let mut bytes = vec![0; file.size().expect("a size") as usize];
         file.read_at(&mut bytes, 0).expect("it can be read");
         bytes
+    }
+
+    /// Whether there is more in a segment than its head.
+    pub(crate) fn holds(&self, segment: &str) -> bool {
+        self.bytes(segment)[512..].iter().any(|byte| *byte != 0)
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use linger::error::Code;
+use linger::machine::Stage;
 use linger::queue::{Ask, Bodies, Query, Queue, Verdict};
-use linger::store::embedded::Durability;
 use linger::store::embedded::files::Files;
+use linger::store::embedded::{Durability, check_files};
 use linger::testkit::SimDisk;
 
 use crate::house::{House, SEGMENT_BYTES, is_lost, key, long};
@@ -123,6 +125,21 @@ fn stale_records_after_a_cut_never_come_back() {
 }
 
 #[test]
+fn writing_goes_on_in_a_fresh_segment() {
+    let mut house = House::new(Durability::Sync).opened();
+    for life in 0..6 {
+        let used: Vec<_> =
+            house.files("segment-").into_iter().filter(|one| house.holds(one)).collect();
+        assert_eq!(used.len(), life);
+        let before: Vec<_> = used.iter().map(|name| house.bytes(name)).collect();
+        house.add(&life.to_string(), "body");
+        let after: Vec<_> = used.iter().map(|name| house.bytes(name)).collect();
+        assert!(before == after, "what is after the end of a torn log may come back later");
+        if life % 2 == 0 { house.kill() } else { house.cut(life as u64) }
+    }
+}
+
+#[test]
 fn compaction_and_recycling_leave_readers_their_bodies() {
     let mut house = House::new(Durability::Sync).opened();
     let body = long("the one that is read", 500);
@@ -152,6 +169,61 @@ fn compaction_and_recycling_leave_readers_their_bodies() {
     for seed in 0..20 {
         house.cut(seed);
         assert_eq!(house.body("kept").unwrap(), body);
+    }
+}
+
+#[test]
+fn a_note_that_was_moved_is_found_after_the_next_checkpoint() {
+    let mut house = House::new(Durability::Sync).opened();
+    house.add("kept", "body");
+    for n in 0..3 {
+        house.add(&format!("dense-{n}"), &long("dense", 14_000));
+    }
+    house.clock.advance(Duration::from_secs(3600));
+    let held = house.pop().unwrap().remove(0);
+    assert_eq!(held.id().as_str(), "kept");
+    // The note lies in a segment of which nothing else is left.
+    fill(&mut house, "filler", 3);
+    let retry_in = Some(Duration::from_secs(24 * 3600));
+    house.settle(&held, Verdict::Fail { error: "it failed".into(), retry_in }).unwrap().unwrap();
+    let second = house.files("segment-")[1].clone();
+    for n in 0..3 {
+        house.delete(&format!("filler-{n}")).unwrap().unwrap();
+    }
+    checkpoint(&mut house);
+    house.tidy(10);
+    assert!(!house.files("segment-").contains(&second), "the note was moved");
+    // By keys alone, so that no job changes but for the note's place.
+    let before = house.files("checkpoint-");
+    while house.files("checkpoint-") == before {
+        house.put("key", &long("value", 12_000));
+        house.tidy(1);
+    }
+    house.kill();
+    let kept = house.get("kept").unwrap();
+    assert!(kept.history.iter().any(|entry| entry.error.as_deref() == Some("it failed")));
+}
+
+#[test]
+fn a_move_and_its_note_are_one_step_at_the_end_of_a_segment() {
+    let mut house = House::new(Durability::Sync).opened();
+    house.add("1", "body");
+    house.clock.advance(Duration::from_secs(3600));
+    let held = house.pop().unwrap().remove(0);
+    fill(&mut house, "filler", 4);
+    let name = house.files("segment-")[0].clone();
+    let used = house.bytes(&name).iter().rposition(|byte| *byte != 0).unwrap();
+    // What is left has room for the move, and none for a note with so long an error.
+    house.add("last", &long("last", SEGMENT_BYTES as usize - used - 600));
+    house.tidy(1);
+    house.disk.cut_power_after(2);
+    let verdict = Verdict::Fail { error: "!".repeat(1000).into(), retry_in: None };
+    assert!(house.settle(&held, verdict).is_none(), "the power goes off while it is written");
+    for seed in 0..CRASHES {
+        let mut after = House::with(house.disk.crash(seed), house.settings).opened();
+        let job = after.get("1").unwrap();
+        let noted = job.history.iter().any(|entry| entry.error.is_some());
+        assert_eq!(job.stage == Stage::Retry, noted, "seed {seed}: {job:?}");
     }
 }
 
@@ -231,6 +303,63 @@ fn damage_in_the_middle_is_told_apart_from_a_torn_tail() {
 }
 
 #[test]
+fn damage_at_the_end_of_a_segment_is_told_by_the_next() {
+    let mut house = House::new(Durability::Sync).opened();
+    for n in 0..8 {
+        house.add(&n.to_string(), &long("body", 14_000));
+    }
+    house.close();
+    let name = house.files("segment-")[0].clone();
+    let last = house.bytes(&name).iter().rposition(|byte| *byte != 0).unwrap() as u64;
+    house.disk.corrupt(&name, last, 0x40);
+    let refused = house.open().expect_err("damage is not opened");
+    assert!(refused.message().contains(&name), "{refused}");
+}
+
+#[test]
+fn a_checkpoint_that_knows_more_than_the_log_is_not_opened() {
+    let mut house = House::new(Durability::Sync);
+    house.settings.checkpoint_records = 3;
+    let mut house = house.opened();
+    for n in 0..5 {
+        house.add(&n.to_string(), "body");
+    }
+    house.clock.advance(Duration::from_secs(1));
+    while house.disk.open("checkpoint-0000000001.tmp").is_err() {
+        house.round();
+    }
+    let name = house.files("segment-")[0].clone();
+    let begun = house.bytes(&name).iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
+    house.add("while it is made", "body");
+    house.tidy(2);
+    assert_eq!(house.files("checkpoint-").len(), 1);
+    house.close();
+    // All that the log has had since, as if it had never reached the disk.
+    let zeros = vec![0; SEGMENT_BYTES as usize - begun as usize];
+    house.disk.open(&name).unwrap().write_at(&zeros, begun).unwrap();
+    let report = check_files(Arc::new(house.disk.clone())).unwrap();
+    assert!(!report.is_in_order(), "{report}");
+    let refused = house.open().expect_err("acknowledged jobs are lost");
+    assert_eq!(refused.code(), Code::StorageFailed);
+    assert!(refused.message().contains("checkpoint-0000000001"), "{refused}");
+}
+
+#[test]
+fn a_body_that_was_damaged_is_told_and_not_shown() {
+    let mut house = House::new(Durability::Sync).opened();
+    house.add("1", &long("one", 100));
+    house.add("2", "two");
+    let name = house.files("segment-")[0].clone();
+    let bytes = house.bytes(&name);
+    let at = bytes.windows(5).position(|some| some == b"one .").unwrap() as u64;
+    house.disk.corrupt(&name, at + 50, 1);
+    let refused = house.body("1").unwrap_err();
+    assert_eq!(refused.code(), Code::StorageFailed);
+    assert!(refused.message().contains("check"), "{refused}");
+    assert_eq!(house.body("2").unwrap(), "two", "the others are there");
+}
+
+#[test]
 fn many_jobs_that_a_pop_never_saw_are_ready_again() {
     let mut house = House::new(Durability::Sync).opened();
     for n in 0..300 {
@@ -275,6 +404,7 @@ fn a_newer_format_is_refused() {
     let refused = house.open().unwrap_err();
     assert_eq!(refused.code(), Code::StorageFailed);
     assert!(refused.message().contains("format 2"), "{refused}");
+    assert!(refused.message().contains("newer version"), "{refused}");
     let after: Vec<_> = house.files("").iter().map(|name| house.bytes(name)).collect();
     assert_eq!(before, after, "nothing was changed");
     house.disk.open("FORMAT").unwrap().write_at(&format, 0).unwrap();
@@ -298,6 +428,8 @@ fn a_full_disk_refuses_adds_and_lets_deleting_make_room() {
         assert!(there.len() < 1000, "the disk is never full");
     };
     assert_eq!(refused.code(), Code::StorageFull);
+    let free = house.disk.free_bytes().unwrap();
+    assert!(free >= u64::from(SEGMENT_BYTES), "there is room left to finish and delete: {free}");
     let is_there = house.get(&there.len().to_string());
     assert_eq!(is_there.unwrap_err().code(), Code::NotFound, "full means not done");
     for id in there.drain(5..) {
