@@ -112,6 +112,15 @@ impl House {
         store.sync();
     }
 
+    /// Moves everything until something has come about.
+    pub(crate) fn rounds_until(&mut self, has_come: impl Fn(&House) -> bool) {
+        let come = (0..ROUNDS_MAX).any(|_| {
+            self.round();
+            has_come(self)
+        });
+        assert!(come, "it never came about");
+    }
+
     /// Lets the keeper do all it can, for some seconds.
     pub(crate) fn tidy(&mut self, seconds: usize) {
         for _ in 0..seconds {

@@ -81,10 +81,8 @@ fn a_checkpoint_that_does_not_read_as_written_is_not_published() {
     house.clock.advance(Duration::from_secs(1));
     let name = "checkpoint-0000000001";
     let begun = format!("{name}.tmp");
-    while !house.disk.open(&begun).is_ok_and(|file| file.size().unwrap() > 100) {
-        house.round();
-        assert_eq!(house.files(name), Vec::<String>::new(), "it is made step by step");
-    }
+    house
+        .rounds_until(|house| house.disk.open(&begun).is_ok_and(|file| file.size().unwrap() > 100));
     house.disk.corrupt(&begun, 50, 1);
     house.tidy(2);
     let made = house.files("checkpoint-");
@@ -195,10 +193,11 @@ fn a_note_that_was_moved_is_found_after_the_next_checkpoint() {
     assert!(!house.files("segment-").contains(&second), "the note was moved");
     // By keys alone, so that no job changes but for the note's place.
     let before = house.files("checkpoint-");
-    while house.files("checkpoint-") == before {
+    for _ in 0..30 {
         house.put("key", &long("value", 12_000));
         house.tidy(1);
     }
+    assert_ne!(house.files("checkpoint-"), before, "the log has outgrown it");
     house.kill();
     let kept = house.get("kept").unwrap();
     assert!(kept.history.iter().any(|entry| entry.error.as_deref() == Some("it failed")));
@@ -224,6 +223,33 @@ fn a_move_and_its_note_are_one_step_at_the_end_of_a_segment() {
         let job = after.get("1").unwrap();
         let noted = job.history.iter().any(|entry| entry.error.is_some());
         assert_eq!(job.stage == Stage::Retry, noted, "seed {seed}: {job:?}");
+    }
+}
+
+#[test]
+fn a_recycled_file_is_not_used_before_its_old_name_is_gone() {
+    for fails in 1..=6 {
+        for last in 1.. {
+            let mut house = House::new(Durability::Sync);
+            house.settings.checkpoint_records = 5;
+            let mut house = house.opened();
+            fill(&mut house, "old", 6);
+            for n in 0..6 {
+                house.delete(&format!("old-{n}"));
+            }
+            house.disk.fail_sync_folder_in(fails);
+            house.disk.cut_power_after(last);
+            house.tidy(3);
+            fill(&mut house, "new", 10);
+            if !house.disk.is_off() {
+                break;
+            }
+            for seed in 0..4 {
+                let disk = house.disk.crash(seed);
+                let opened = House::with(disk, house.settings).open();
+                opened.unwrap_or_else(|why| panic!("{fails}, {last}, {seed}: {why}"));
+            }
+        }
     }
 }
 
@@ -325,9 +351,7 @@ fn a_checkpoint_that_knows_more_than_the_log_is_not_opened() {
         house.add(&n.to_string(), "body");
     }
     house.clock.advance(Duration::from_secs(1));
-    while house.disk.open("checkpoint-0000000001.tmp").is_err() {
-        house.round();
-    }
+    house.rounds_until(|house| house.disk.open("checkpoint-0000000001.tmp").is_ok());
     let name = house.files("segment-")[0].clone();
     let begun = house.bytes(&name).iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
     house.add("while it is made", "body");

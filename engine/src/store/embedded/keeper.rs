@@ -318,14 +318,15 @@ impl Keeper {
         let name = segment_name(segment.number);
         if self.spares.len() >= SPARES {
             self.files.remove(&name)?;
-        } else {
-            let spare = self.spare_name();
-            self.files.rename(&name, &spare)?;
-            self.spares.push(spare);
-            happened("segment recycled");
+            self.files.sync_folder()?;
+            return Ok(true);
         }
+        let spare = self.spare_name();
+        self.files.rename(&name, &spare)?;
         // Before its bytes become another segment's: no name may stand for both.
         self.files.sync_folder()?;
+        self.spares.push(spare);
+        happened("segment recycled");
         Ok(true)
     }
 

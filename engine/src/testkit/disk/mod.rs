@@ -37,6 +37,7 @@ struct State {
     operations: u64,
     cut: Fuse,
     fail_sync: Fuse,
+    fail_sync_folder: Fuse,
     fail_write: Fuse,
     settings: Settings,
 }
@@ -88,6 +89,7 @@ impl SimDisk {
             operations: 0,
             cut: Fuse::default(),
             fail_sync: Fuse::default(),
+            fail_sync_folder: Fuse::default(),
             fail_write: Fuse::default(),
             settings,
         };
@@ -142,6 +144,12 @@ impl SimDisk {
     /// What it should have made safe still reads as written, but later syncs leave it out.
     pub fn fail_sync_in(&self, n: u64) {
         self.state().fail_sync.set(n);
+    }
+
+    /// Lets the n-th following `sync_folder` fail, once; 1 is the next one. The names are as
+    /// unsynced as before, and a later one makes them safe.
+    pub fn fail_sync_folder_in(&self, n: u64) {
+        self.state().fail_sync_folder.set(n);
     }
 
     /// Lets the n-th following write fail, once, with nothing written; 1 is the next one.
@@ -239,6 +247,9 @@ impl Files for SimDisk {
 
     fn sync_folder(&self) -> io::Result<()> {
         self.settle(|state| {
+            if state.fail_sync_folder.blows() {
+                return Err(io::Error::from_raw_os_error(EIO));
+            }
             state.names.sync();
             let State { names, nodes, .. } = state;
             nodes.retain(|file, node| node.is_open() || names.holds(*file));

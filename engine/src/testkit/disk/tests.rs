@@ -228,6 +228,19 @@ fn a_failed_sync_leaves_what_reads_well_and_may_be_lost() {
 }
 
 #[test]
+fn a_failed_sync_of_the_folder_leaves_names_unsynced() {
+    let disk = SimDisk::new();
+    put_safe(&disk, "x", b"x");
+    disk.fail_sync_folder_in(1);
+    disk.rename("x", "y").expect("renamed");
+    assert_eq!(code(disk.sync_folder()), Some(EIO));
+    assert_eq!(
+        ends(&disk, |disk| disk.list().expect("listed")),
+        [vec!["x".into()], vec!["y".into()]].into()
+    );
+}
+
+#[test]
 fn a_failed_write_does_nothing() {
     let disk = SimDisk::new();
     let file = put(&disk, "x", b"abc");

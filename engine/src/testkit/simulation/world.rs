@@ -380,6 +380,7 @@ impl World {
         match self.rng.below(20) {
             0 => self.disk.fail_sync_in(1 + self.rng.below(3) as u64),
             1 => self.disk.fail_write_in(1 + self.rng.below(5) as u64),
+            2 => self.disk.fail_sync_folder_in(1 + self.rng.below(2) as u64),
             _ => {}
         }
         for _ in 0..self.rng.pick(&[1, 1, 2, 4]) {
