@@ -6,10 +6,9 @@ mod story;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use linger::Job;
 use linger::error::Code;
-use linger::queue::{Expect, KvWrite, Queue, TopicChange, Topics};
+use linger::queue::{Queue, TopicChange, Topics};
 use linger::store::Options;
 use linger::store::embedded::files::Files;
 use linger::store::embedded::{Embedded, Settings};
@@ -90,22 +89,4 @@ fn a_folder_that_misses_its_format_is_not_taken_for_a_new_one() {
     assert_eq!(refused.code(), Code::StorageFailed);
     assert!(refused.message().contains("FORMAT"), "{refused}");
     assert!(disk.open("FORMAT").is_err(), "nothing was changed");
-}
-
-#[tokio::test]
-async fn what_no_segment_can_hold_is_refused_and_holds_up_nobody() {
-    let store = open(&SimDisk::new()).expect("a new store");
-    let put = |bytes: usize| KvWrite {
-        key: "key".into(),
-        value: Some(Bytes::from(vec![0; bytes])),
-        expect: Expect::Any,
-        ttl: None,
-    };
-    let refused = store.kv_write(put(64 << 10)).await.expect_err("it is larger than a segment");
-    assert_eq!(refused.code(), Code::TooLarge);
-    store.kv_write(put(32 << 10)).await.expect("that fits");
-    drop(store);
-    let settings = Settings { segment_bytes: SEGMENT_BYTES - 1, ..Settings::default() };
-    let small = Embedded::open_files(Arc::new(SimDisk::new()), Options::default(), settings);
-    assert_eq!(small.err().map(|refused| refused.code()), Some(Code::Invalid));
 }

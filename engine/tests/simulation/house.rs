@@ -161,9 +161,13 @@ impl House {
     }
 
     pub(crate) fn put(&mut self, key: &str, value: &str) {
+        self.try_put(key, value).expect("it is written");
+    }
+
+    pub(crate) fn try_put(&mut self, key: &str, value: &str) -> Result<u64> {
         let (key, value) = (key.into(), Some(value.to_owned().into()));
         let (queue, write) = (self.queue(), KvWrite { key, value, expect: Expect::Any, ttl: None });
-        self.ask(queue.kv_write(write)).expect("the power is on").expect("it is written");
+        self.ask(queue.kv_write(write)).expect("the power is on")
     }
 
     pub(crate) fn pop(&mut self) -> Option<Vec<Delivery>> {

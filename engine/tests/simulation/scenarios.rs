@@ -10,7 +10,7 @@ use linger::error::Code;
 use linger::machine::Stage;
 use linger::queue::{Ask, Bodies, Query, Queue, Verdict};
 use linger::store::embedded::files::Files;
-use linger::store::embedded::{Durability, check_files};
+use linger::store::embedded::{Durability, Settings, check_files};
 use linger::testkit::SimDisk;
 
 use crate::house::{House, SEGMENT_BYTES, is_lost, key, long};
@@ -381,6 +381,17 @@ fn a_body_that_was_damaged_is_told_and_not_shown() {
     assert_eq!(refused.code(), Code::StorageFailed);
     assert!(refused.message().contains("check"), "{refused}");
     assert_eq!(house.body("2").unwrap(), "two", "the others are there");
+}
+
+#[test]
+fn what_no_segment_can_hold_is_refused_and_holds_up_nobody() {
+    let mut house = House::new(Durability::Sync).opened();
+    let refused = house.try_put("key", &long("value", 64_000)).unwrap_err();
+    assert_eq!(refused.code(), Code::TooLarge);
+    house.put("key", &long("value", 32_000));
+    let small = Settings { segment_bytes: SEGMENT_BYTES - 1, ..house.settings };
+    let refused = House::with(SimDisk::new(), small).open().unwrap_err();
+    assert_eq!(refused.code(), Code::Invalid);
 }
 
 #[test]
