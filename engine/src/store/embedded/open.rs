@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
 use super::batch::{place_of, read_segment_header};
@@ -11,7 +12,7 @@ use super::checkpoint::{
     Block, Earlier, Manifest, Unusable, checkpoint_name, checkpoint_number, read,
 };
 use super::decider::Decider;
-use super::files::{Files, Folder, Guard};
+use super::files::{File, Files, Folder, Guard};
 use super::format::{self, failed};
 use super::handover::Handover;
 use super::inbox::Inbox;
@@ -344,17 +345,45 @@ pub(crate) fn load_checkpoint(
     let what = format!("reading `{name}`");
     let file = files.open(&name).map_err(|cause| failed(&what, cause))?;
     let bytes = file.size().map_err(|cause| failed(&what, cause))?;
-    let mut earlier = Earlier::new(files);
-    let manifest = read(&*file, |block, payload| match block {
-        Block::Same => Ok(state.load_block(Block::Jobs, earlier.jobs(payload)?, now)?),
-        block => Ok(state.load_block(block, payload, now)?),
-    })
-    .map_err(|why| match why {
-        Unusable::Io(cause) => failed(&what, cause),
-        Unusable::Damaged(what) => corrupt(&name, 0, what),
-    })?;
+    let (manifest, named) =
+        read_ahead(files, &*file, |block, payload| Ok(state.load_block(block, payload, now)?))
+            .map_err(|why| match why {
+                Unusable::Io(cause) => failed(&what, cause),
+                Unusable::Damaged(what) => corrupt(&name, 0, what),
+            })?;
     state.load_end(&manifest);
-    Ok(((number, bytes, manifest), earlier.named()))
+    Ok(((number, bytes, manifest), named))
+}
+
+/// How many blocks are read before they are taken up.
+const BLOCKS_AHEAD: usize = 8;
+
+/// Reads a checkpoint and the earlier ones that it names, a few blocks ahead of those that are
+/// shown; answers its end, and the names.
+fn read_ahead(
+    files: &dyn Files,
+    file: &dyn File,
+    mut show: impl FnMut(Block, &[u8]) -> std::result::Result<(), Unusable>,
+) -> std::result::Result<(Manifest, Vec<u32>), Unusable> {
+    let (blocks, ahead) = sync_channel::<(Block, Vec<u8>)>(BLOCKS_AHEAD);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let mut earlier = Earlier::new(files);
+            let manifest = read(file, |block, payload| {
+                let block = match block {
+                    Block::Same => (Block::Jobs, earlier.jobs(payload)?.to_vec()),
+                    block => (block, payload.to_vec()),
+                };
+                blocks.send(block).map_err(|_| Unusable::Damaged("it was not taken up"))
+            })?;
+            Ok((manifest, earlier.named()))
+        });
+        let shown = ahead.iter().try_for_each(|(block, payload)| show(block, &payload));
+        // One that is not taken up any more is not read to its end.
+        drop(ahead);
+        let read = reading.join().expect("reading does not panic");
+        shown.and(read)
+    })
 }
 
 /// Segments that were made ready and not used, or torn before they were: nothing lies in them.

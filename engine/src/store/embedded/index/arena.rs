@@ -19,6 +19,8 @@ pub(crate) struct Arena<T> {
     chunks: Vec<Chunk<T>>,
     /// A bit per chunk: it has no free slot.
     full: Vec<u64>,
+    /// All words of `full` before this one have no zero.
+    full_before: usize,
     /// The empty chunk that keeps its memory.
     spare: Option<usize>,
     len: usize,
@@ -42,7 +44,7 @@ struct Bits {
 impl<T: Copy> Arena<T> {
     /// An empty arena; it takes no memory.
     pub(crate) fn new() -> Arena<T> {
-        Arena { chunks: Vec::new(), full: Vec::new(), spare: None, len: 0 }
+        Arena { chunks: Vec::new(), full: Vec::new(), full_before: 0, spare: None, len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -72,6 +74,7 @@ impl<T: Copy> Arena<T> {
         let chunk = &mut self.chunks[at];
         let entry = chunk.remove(within);
         self.full[at / 64] &= !(1 << (at % 64));
+        self.full_before = self.full_before.min(at / 64);
         self.len -= 1;
         if chunk.len == 0 {
             self.give_back(at);
@@ -100,7 +103,7 @@ impl<T: Copy> Arena<T> {
     }
 
     /// The entries of a chunk with their slots, in order.
-    pub(crate) fn chunk(&self, n: usize) -> impl Iterator<Item = (u32, &T)> {
+    pub(crate) fn chunk(&self, n: usize) -> impl Iterator<Item = (u32, &T)> + Clone {
         let chunk = &self.chunks[n];
         chunk.taken.iter().map(move |at| ((n * CHUNK + at) as u32, &chunk.entries[at]))
     }
@@ -124,9 +127,10 @@ impl<T: Copy> Arena<T> {
     }
 
     fn chunk_with_room(&mut self) -> usize {
-        let word = self.full.iter().position(|word| *word != u64::MAX);
-        let at = match word {
-            Some(word) => word * 64 + self.full[word].trailing_ones() as usize,
+        let full = self.full[self.full_before..].iter().take_while(|word| **word == u64::MAX);
+        self.full_before += full.count();
+        let at = match self.full.get(self.full_before) {
+            Some(word) => self.full_before * 64 + word.trailing_ones() as usize,
             None => self.chunks.len(),
         };
         if at == self.chunks.len() {
@@ -227,7 +231,7 @@ impl Bits {
         self.full &= !(1 << (at / 64));
     }
 
-    fn iter(&self) -> impl Iterator<Item = usize> {
+    fn iter(&self) -> impl Iterator<Item = usize> + Clone {
         self.words.iter().enumerate().flat_map(|(at, word)| {
             let mut left = *word;
             std::iter::from_fn(move || {

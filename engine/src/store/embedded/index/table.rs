@@ -32,14 +32,32 @@ impl Table {
         self.len == 0
     }
 
-    /// Makes room for `total` entries at once, so that loading them grows nothing.
-    pub(crate) fn reserve_each(&mut self, total: usize, rehash: impl Fn(u32) -> u64) {
-        for (shard, part) in self.shards().iter_mut().zip(parts()) {
-            let share = total as f64 * part;
-            // Chance gives some shards more than their share; few more than this.
-            let most = (share + 3.0 * share.sqrt()).ceil() as usize;
-            shard.reserve(most.saturating_sub(shard.len()), |slot| rehash(*slot));
+    /// A table of all these slots and their hashes. They are sorted by shard first, so that one
+    /// shard after the other is filled while it lies in the processor's cache: several times as
+    /// fast as one by one.
+    pub(crate) fn of(all: impl Iterator<Item = (u64, u32)> + Clone) -> Table {
+        let mut ends = vec![0; SHARDS];
+        all.clone().for_each(|(hash, _)| ends[shard_of(hash)] += 1);
+        let mut len = 0;
+        for end in &mut ends {
+            len += std::mem::replace(end, len);
         }
+        let mut sorted = vec![(0, 0); len];
+        for (hash, slot) in all {
+            let end = &mut ends[shard_of(hash)];
+            sorted[*end] = (hash, slot);
+            *end += 1;
+        }
+        let mut begin = 0;
+        let shards = ends.into_iter().map(|end| {
+            let part = &sorted[std::mem::replace(&mut begin, end)..end];
+            let mut shard = HashTable::with_capacity(part.len());
+            for (hash, slot) in part {
+                shard.insert_unique(*hash, *slot, |_| unreachable!("there is room for all"));
+            }
+            shard
+        });
+        Table { shards: shards.collect(), len }
     }
 
     pub(crate) fn insert(&mut self, hash: u64, slot: u32, rehash: impl Fn(u32) -> u64) {
@@ -104,12 +122,6 @@ fn shard_of(hash: u64) -> usize {
     (u * (4 * ONE - u) / (3 * ONE * ONE / SHARDS as u64)) as usize
 }
 
-/// Which part of all entries each shard has: the inverse of [`shard_of`].
-fn parts() -> impl Iterator<Item = f64> {
-    let start = |shard: usize| 2.0 - (4.0 - 3.0 * shard as f64 / SHARDS as f64).sqrt();
-    (0..SHARDS).map(move |shard| start(shard + 1) - start(shard))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +130,12 @@ mod tests {
     /// Few different hashes of keys, so that many entries share one.
     fn hash(slot: u32) -> u64 {
         mix(u64::from(slot / 3))
+    }
+
+    /// Which part of all entries each shard has: the inverse of [`shard_of`].
+    fn parts() -> impl Iterator<Item = f64> {
+        let start = |shard: usize| 2.0 - (4.0 - 3.0 * shard as f64 / SHARDS as f64).sqrt();
+        (0..SHARDS).map(move |shard| start(shard + 1) - start(shard))
     }
 
     fn put(table: &mut Table, slot: u32) {
@@ -207,15 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn loading_into_reserved_room_grows_next_to_nothing() {
-        let mut table = Table::new();
-        let hash = |slot| mix(u64::from(slot));
-        table.reserve_each(1_000_000, hash);
-        let before: Vec<_> = table.shards.iter().map(HashTable::capacity).collect();
-        (0..1_000_000).for_each(|slot| table.insert(hash(slot), slot, hash));
-        let grown =
-            table.shards.iter().zip(before).filter(|(shard, room)| shard.capacity() > *room);
-        assert!(grown.count() <= 4);
+    fn a_table_made_at_once_is_as_one_that_was_filled() {
+        for n in [0, 1, 1000, 300_000] {
+            let mut table = Table::of((0..n).map(|slot| (hash(slot), slot)));
+            assert_eq!(table.len(), n as usize);
+            (0..n).for_each(|slot| assert!(has(&table, slot), "{slot} of {n} is lost"));
+            assert!(!has(&table, n) && room(&table) <= 3 * n as usize);
+            put(&mut table, n);
+            (0..=n).for_each(|slot| assert_eq!(take(&mut table, slot), Some(slot)));
+        }
     }
 
     #[test]

@@ -2,30 +2,33 @@
 //! as long.
 
 use super::orders::DueKey;
-use super::{Entry, NO_MORE, State, spread};
+use super::{Entry, NO_MORE, Orders, State, spread};
 use crate::machine::State as At;
 use crate::store::embedded::index::{Arena, Table};
 use crate::time::Tick;
 
-/// Fewer jobs than this are not worth a reserve in every shard, nor a thread.
+/// Fewer jobs than this are not worth a thread.
 const WORTH_IT: usize = 100_000;
 
 impl State {
     /// Makes every job that was kept findable, and stand where it belongs.
     pub(super) fn index_all(&mut self) {
-        let arena = &self.arena;
-        let ids = || table(arena, |entry| entry.id[0]);
-        let numbers = || table(arena, |entry| spread(entry.number));
-        (self.ids, self.numbers) = if arena.len() < WORTH_IT {
-            (ids(), numbers())
+        let State { arena, topics, .. } = self;
+        let tables = || {
+            let ids = all(arena).map(|(slot, entry)| (entry.id[0], slot));
+            let numbers = all(arena).map(|(slot, entry)| (spread(entry.number), slot));
+            (Table::of(ids), Table::of(numbers))
+        };
+        let (tables, rest) = if arena.len() < WORTH_IT {
+            (tables(), stand_all_delayed(arena, topics))
         } else {
             std::thread::scope(|scope| {
-                let ids = scope.spawn(ids);
-                let numbers = numbers();
-                (ids.join().expect("filling a table does not panic"), numbers)
+                let tables = scope.spawn(tables);
+                let rest = stand_all_delayed(arena, topics);
+                (tables.join().expect("filling a table does not panic"), rest)
             })
         };
-        let rest = self.stand_all_delayed();
+        (self.ids, self.numbers) = tables;
         for slot in rest {
             self.stand_up(slot, Tick::default());
         }
@@ -33,46 +36,32 @@ impl State {
             self.look_again(topic);
         }
     }
-
-    /// Has all plain jobs that wait stand in their topics; answers the slots of the others.
-    fn stand_all_delayed(&mut self) -> Vec<u32> {
-        let mut rest = Vec::new();
-        let mut delayed: Vec<Vec<DueKey>> = Vec::new();
-        delayed.resize_with(self.topics.len(), Vec::new);
-        for (slot, entry) in all(&self.arena) {
-            match entry.plain_life().state {
-                At::Waiting { held: false, .. } if entry.more == NO_MORE => {
-                    delayed[entry.topic as usize].push(DueKey::new(entry.due(), slot));
-                }
-                _ => rest.push(slot),
-            }
-        }
-        let arena = &self.arena;
-        for (keys, orders) in delayed.iter_mut().zip(&mut self.topics) {
-            let number = |key: &DueKey| arena[key.slot].number;
-            let by_due = |a: &DueKey, b: &DueKey| a.due_ms().cmp(&b.due_ms());
-            // Stable, and quick on what is in order already, which most of it is.
-            keys.sort_by(|a, b| by_due(a, b).then_with(|| number(a).cmp(&number(b))));
-            if let Some(orders) = orders {
-                orders.fill_delayed(std::mem::take(keys));
-            }
-        }
-        rest
-    }
 }
 
-fn all(arena: &Arena<Entry>) -> impl Iterator<Item = (u32, &Entry)> {
-    (0..arena.chunks()).flat_map(|chunk| arena.chunk(chunk))
-}
-
-fn table(arena: &Arena<Entry>, hash: impl Fn(&Entry) -> u64 + Copy) -> Table {
-    let mut table = Table::new();
-    let rehash = |slot: u32| hash(&arena[slot]);
-    if arena.len() >= WORTH_IT {
-        table.reserve_each(arena.len(), rehash);
-    }
+/// Has all plain jobs that wait stand in their topics; answers the slots of the others.
+fn stand_all_delayed(arena: &Arena<Entry>, topics: &mut [Option<Orders>]) -> Vec<u32> {
+    let mut rest = Vec::new();
+    let mut delayed: Vec<Vec<DueKey>> = Vec::new();
+    delayed.resize_with(topics.len(), Vec::new);
     for (slot, entry) in all(arena) {
-        table.insert(hash(entry), slot, rehash);
+        match entry.plain_life().state {
+            At::Waiting { held: false, .. } if entry.more == NO_MORE => {
+                delayed[entry.topic as usize].push(DueKey::new(entry.due(), slot));
+            }
+            _ => rest.push(slot),
+        }
     }
-    table
+    for (keys, orders) in delayed.iter_mut().zip(topics) {
+        let number = |key: &DueKey| arena[key.slot].number;
+        let by_due = |a: &DueKey, b: &DueKey| a.due_ms().cmp(&b.due_ms());
+        keys.sort_unstable_by(|a, b| by_due(a, b).then_with(|| number(a).cmp(&number(b))));
+        if let Some(orders) = orders {
+            orders.fill_delayed(std::mem::take(keys));
+        }
+    }
+    rest
+}
+
+fn all(arena: &Arena<Entry>) -> impl Iterator<Item = (u32, &Entry)> + Clone {
+    (0..arena.chunks()).flat_map(|chunk| arena.chunk(chunk))
 }
