@@ -1,0 +1,155 @@
+//! The command line: one file a verb.
+//!
+//! Data goes to stdout, all else to stderr. Exit codes: 0 done, 1 not found or empty, 2 wrong use
+//! or failure.
+
+mod check;
+mod completions;
+mod config;
+mod serve;
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, Loaded, ServeFlags};
+
+/// A delay queue: hand it a job with a due time; it keeps the job safe and hands it over when it
+/// is due.
+#[derive(Parser)]
+#[command(name = "linger", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  linger serve                     with nothing set: on 127.0.0.1:7300, jobs in ./linger-data
+  linger config                    what is in force, and where it came from
+  linger check ./linger-data       whether a store is in good order
+
+Exit codes: 0 done, 1 not found or empty, 2 wrong use or failure.";
+
+#[derive(Subcommand)]
+enum Verb {
+    Serve(serve::Serve),
+    Config(config::Show),
+    Check(check::Check),
+    Completions(completions::Completions),
+}
+
+/// How a verb ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// As asked.
+    Done,
+    /// There is no such thing, there is nothing, or (of a check) it is not in good order.
+    No,
+}
+
+/// Wrong use, or a failure.
+const FAILED: u8 = 2;
+
+/// Runs the verb that the arguments name.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(asked) => {
+            // Nobody is left to tell if this cannot be written.
+            let _ = asked.print();
+            return if asked.use_stderr() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
+        }
+    };
+    match cli.verb.run() {
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::No) => ExitCode::from(1),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "linger: {}", sentence(&error));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+impl Verb {
+    fn run(self) -> Result<End> {
+        match self {
+            Verb::Serve(verb) => verb.run(),
+            Verb::Config(verb) => verb.run(),
+            Verb::Check(verb) => verb.run(),
+            Verb::Completions(verb) => verb.run(),
+        }
+    }
+}
+
+/// An error and its causes, but for those that it has told already.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |told, cause| {
+        let cause = cause.to_string();
+        match told.as_str() {
+            "" => cause,
+            _ if told.ends_with(&cause) => told,
+            _ => format!("{told}: {cause}"),
+        }
+    })
+}
+
+/// The settings that `linger serve` with these flags would run by, in this folder.
+fn load(flags: &ServeFlags) -> Result<Loaded> {
+    Config::load(flags, environment()?, Path::new(""))
+}
+
+/// The variables that are ours. `std::env::vars` would stop at any other that is not UTF-8.
+fn environment() -> Result<Vec<(String, String)>> {
+    let names =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let ours = names.filter(|(name, _)| name.starts_with("LINGER_"));
+    ours.map(|(name, value)| {
+        let value = value.into_string().ok().with_context(|| format!("{name} is not UTF-8"))?;
+        Ok((name, value))
+    })
+    .collect()
+}
+
+/// Writes data to stdout. A reader that has seen enough, such as `head`, is no failure.
+fn output(data: impl AsRef<[u8]>) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(data.as_ref()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to stdout")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = anyhow::anyhow!("no space");
+        let error = cause.context("writing failed: no space").context("cannot add");
+        assert_eq!(sentence(&error), "cannot add: writing failed: no space");
+        let error = anyhow::anyhow!("no space").context("cannot add");
+        assert_eq!(sentence(&error), "cannot add: no space");
+    }
+
+    #[test]
+    fn every_verb_has_examples() {
+        for verb in Cli::command().get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("  linger {}", verb.get_name())), "{}", verb.get_name());
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `linger serve`.
+
+use anyhow::Result;
+
+use super::{End, load};
+use crate::config::ServeFlags;
+
+/// Run the server
+///
+/// Every setting can stand in linger.toml, in the environment (LINGER_LISTEN,
+/// LINGER_LIMITS_BODY, …) or in a flag; the later of these wins.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    flags: ServeFlags,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  linger serve
+  linger serve --config /etc/linger.toml --store /var/lib/linger
+  linger serve --set limits.body=2MiB --set log.format=json
+  linger serve --listen 0.0.0.0:7300 --insecure     no API keys: for a network without strangers
+
+SIGHUP reads the settings again; `linger config` shows them.";
+
+impl Serve {
+    pub(super) fn run(self) -> Result<End> {
+        crate::serve::run(load(&self.flags)?)?;
+        Ok(End::Done)
+    }
+}

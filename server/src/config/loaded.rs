@@ -1,0 +1,195 @@
+//! Settings together with where they came from, and how they change under a running server.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use super::Config;
+use super::source::{self, Found, Origin, ServeFlags, Values};
+use super::value::Raw;
+
+/// The settings in force and where each came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    /// Each setting as text and its origin, in the order of the built-in file.
+    pub origins: Vec<Setting>,
+    sources: Sources,
+}
+
+/// One setting as it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// Its name, such as `limits.body`.
+    pub key: &'static str,
+    /// Its value, as `linger.toml` would have it; [`ToString`] gives the text.
+    pub value: toml::Value,
+    /// Where the value came from.
+    pub origin: Origin,
+}
+
+/// How one set of settings differs from another.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// What can change while the server runs.
+    pub live: Vec<Change>,
+    /// What needs a restart.
+    pub restart: Vec<Change>,
+}
+
+/// A setting with two values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Its name.
+    pub key: &'static str,
+    /// What it was.
+    pub old: toml::Value,
+    /// What it is to be.
+    pub new: toml::Value,
+    /// Where that came from.
+    pub origin: Origin,
+}
+
+/// What settings were read from, to be read again.
+#[derive(Clone, Debug)]
+struct Sources {
+    flags: ServeFlags,
+    env: Vec<(String, String)>,
+    folder: PathBuf,
+    /// The file, as it is shown. Once there was one, it is missed if it is gone.
+    file: Option<PathBuf>,
+}
+
+impl Loaded {
+    pub(super) fn load(
+        flags: ServeFlags,
+        env: Vec<(String, String)>,
+        folder: PathBuf,
+    ) -> Result<Loaded> {
+        Loaded::read(Sources { flags, env, folder, file: None })
+    }
+
+    /// Reads the sources again, and answers what is to be in force then: all that can change while
+    /// the server runs, and the rest as it was. On an error nothing is to change.
+    pub fn reload(&self) -> Result<(Loaded, Changes)> {
+        let new = Loaded::read(self.sources.clone())?;
+        let changes = self.changes_to(&new);
+        let mut values = Values::defaults();
+        values.put(self.origins.iter().map(Setting::found).collect())?;
+        let live = new.origins.iter().filter(|setting| is_live(setting.key));
+        values.put(live.map(Setting::found).collect())?;
+        Ok((Loaded::of(values, new.sources)?, changes))
+    }
+
+    /// What would change if `new` were in force instead.
+    pub fn changes_to(&self, new: &Loaded) -> Changes {
+        let mut changes = Changes::default();
+        // Both have every setting, in the same order.
+        for (old, new) in self.origins.iter().zip(&new.origins) {
+            if old.value == new.value {
+                continue;
+            }
+            let side = if is_live(old.key) { &mut changes.live } else { &mut changes.restart };
+            side.push(Change {
+                key: old.key,
+                old: old.value.clone(),
+                new: new.value.clone(),
+                origin: new.origin.clone(),
+            });
+        }
+        changes
+    }
+
+    fn read(mut sources: Sources) -> Result<Loaded> {
+        let mut values = Values::defaults();
+        sources.file = sources.find_file();
+        if let Some(file) = &sources.file {
+            let text = fs::read_to_string(sources.folder.join(file))
+                .with_context(|| format!("cannot read the settings in {}", file.display()))?;
+            values.put(source::of_file(file, &text)?)?;
+        }
+        values.put(source::of_env(&sources.env)?)?;
+        values.put(source::of_flags(&sources.flags)?)?;
+        Loaded::of(values, sources)
+    }
+
+    fn of(mut values: Values, sources: Sources) -> Result<Loaded> {
+        let config = Config::read(&mut values)?;
+        Ok(Loaded { config, origins: values.into_taken(), sources })
+    }
+}
+
+impl Setting {
+    fn found(&self) -> Found {
+        let Setting { key, value, origin } = self;
+        Found { key: (*key).to_owned(), raw: Raw::clone(value), origin: origin.clone() }
+    }
+}
+
+impl Changes {
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.restart.is_empty()
+    }
+}
+
+impl Sources {
+    fn find_file(&self) -> Option<PathBuf> {
+        let named = || {
+            let mut env = self.env.iter();
+            env.find(|(name, file)| name == source::CONFIG_VARIABLE && !file.is_empty())
+        };
+        let here = PathBuf::from("linger.toml");
+        self.file
+            .clone()
+            .or_else(|| self.flags.config.clone())
+            .or_else(|| named().map(|(_, file)| file.into()))
+            .or_else(|| self.folder.join(&here).exists().then_some(here))
+    }
+}
+
+/// Whether a setting can change while the server runs.
+fn is_live(key: &str) -> bool {
+    let section = key.split_once('.').map(|(section, _)| section);
+    matches!(section, Some("defaults" | "limits" | "fronts"))
+        || matches!(key, "allowed_hosts" | "log.level" | "drain")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DEFAULTS;
+    use super::*;
+
+    #[test]
+    fn the_built_in_file_marks_what_is_live() {
+        let sources = Sources {
+            flags: ServeFlags::default(),
+            env: vec![],
+            folder: PathBuf::from("/nowhere"),
+            file: None,
+        };
+        let loaded = Loaded::read(sources).unwrap();
+        let (mut marked, mut section, mut section_marked, mut comment) =
+            (Vec::new(), String::new(), false, String::new());
+        for line in DEFAULTS.lines() {
+            if line.starts_with('#') {
+                comment.push_str(line);
+            } else if let Some(name) = line.strip_prefix('[') {
+                section = name.replace(']', ".");
+                section_marked = comment.contains("(live)");
+                comment.clear();
+            } else if let Some((key, _)) = line.split_once(" = ") {
+                if section_marked || comment.contains("(live)") {
+                    marked.push(format!("{section}{key}"));
+                }
+                comment.clear();
+            } else {
+                comment.clear();
+            }
+        }
+        let live = loaded.origins.iter().map(|setting| setting.key).filter(|key| is_live(key));
+        assert_eq!(marked, live.collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,233 @@
+//! The settings in force: the defaults, a file, the environment and flags, one over the other.
+
+mod loaded;
+mod retry;
+mod source;
+mod value;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use linger::queue::UniqueIds;
+use linger::store::embedded::Durability;
+use linger::time::{DAY, HOUR};
+use linger::topic::Defaults;
+
+pub use loaded::{Change, Changes, Loaded, Setting};
+pub use source::{DEFAULTS, Origin, ServeFlags};
+pub use value::{Host, Level, LogFormat, Roles};
+
+use source::Values;
+use value::Size;
+
+/// What `linger serve` runs by. `linger.toml` says what each setting is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where HTTP is served.
+    pub listen: SocketAddr,
+    /// Where the beanstalkd protocol is served. None: it is off, as always in this version.
+    pub beanstalkd: Option<SocketAddr>,
+    /// The folder that holds the jobs.
+    pub store: PathBuf,
+    /// When an answer may leave.
+    pub durability: Durability,
+    /// What this instance does.
+    pub role: Roles,
+    /// Whether listening beyond this machine without API keys was agreed to.
+    pub insecure: bool,
+    /// Names by which the server may be called, besides loopback's.
+    pub allowed_hosts: Vec<Host>,
+    /// Whether the same id may stand in several topics.
+    pub unique_ids: UniqueIds,
+    /// How long a stop waits for the requests under way.
+    pub drain: Duration,
+    /// What holds for jobs whose topic does not say.
+    pub defaults: Defaults,
+    /// The most that a caller may ask for.
+    pub limits: Limits,
+    /// Which older protocols are understood.
+    pub fronts: Fronts,
+    /// What is logged, and how.
+    pub log: Log,
+}
+
+/// The most that a caller may ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A job's body, in bytes.
+    pub body_bytes: usize,
+    /// Jobs in one batch.
+    pub batch_jobs: usize,
+    /// A request, in bytes.
+    pub batch_bytes: usize,
+    /// An answer, in bytes.
+    pub answer_bytes: usize,
+    /// The longest that a pop may wait for a job.
+    pub wait: Duration,
+    /// How many pops may wait at once.
+    pub waiting: usize,
+    /// Connections at once.
+    pub connections: usize,
+    /// Requests in work at once, those that wait for a job apart.
+    pub requests: usize,
+    /// How long a request's head may take to arrive.
+    pub header_time: Duration,
+    /// How long a request's body may take to arrive.
+    pub body_time: Duration,
+}
+
+/// Which older protocols are understood besides version 1 of the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fronts {
+    /// Commands at `POST /` and `/v1/command`.
+    pub command: bool,
+    /// The calls of ouqiang's delay-queue.
+    pub ouqiang: bool,
+    /// `/task/add`, `/task/get`, `/task/remove`.
+    pub tasks: bool,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// How a line looks.
+    pub format: LogFormat,
+    /// Which events are worth one.
+    pub level: Level,
+}
+
+/// The largest body that can be allowed: the embedded store takes jobs of up to half a segment.
+const BODY_MAX: Size = Size(16 << 20);
+const TRANSFER_MIN: Size = Size(1 << 10);
+const TRANSFER_MAX: Size = Size(1 << 30);
+const BATCH_JOBS_MAX: usize = 100_000;
+const AT_ONCE_MAX: usize = 10_000_000;
+/// Less would be no time at all, and every request would be late.
+const TIME_MIN: Duration = Duration::from_millis(1);
+
+impl Config {
+    /// The settings by all sources, each over the one before: defaults, file, `env`, `flags`.
+    ///
+    /// The file is the one that `flags` or `LINGER_CONFIG` name, else `linger.toml` in `folder` if
+    /// it is there. Of `env` only `LINGER_…` is looked at.
+    pub fn load(
+        flags: &ServeFlags,
+        env: impl IntoIterator<Item = (String, String)>,
+        folder: &Path,
+    ) -> Result<Loaded> {
+        Loaded::load(flags.clone(), env.into_iter().collect(), folder.to_owned())
+    }
+
+    /// The settings by the built-in file alone.
+    pub fn defaults() -> Config {
+        Config::read(&mut Values::defaults()).expect("the built-in linger.toml is right")
+    }
+
+    /// Takes each setting out of `values`.
+    ///
+    /// A setting has one line here, its field, and its place in `linger.toml`: whatever lacks one
+    /// of them does not compile or stops every test.
+    fn read(values: &mut Values) -> Result<Config> {
+        let config = Config {
+            listen: values.take("listen")?,
+            beanstalkd: values.take("beanstalkd")?,
+            store: values.take("store")?,
+            durability: values.take("durability")?,
+            role: values.take("role")?,
+            insecure: values.take("insecure")?,
+            allowed_hosts: values.take("allowed_hosts")?,
+            unique_ids: values.take("unique_ids")?,
+            drain: values.take_in("drain", Duration::ZERO..=DAY)?,
+            defaults: Defaults {
+                ttr: values.take("defaults.ttr")?,
+                retry: values.take("defaults.retry")?,
+                retain: values.take("defaults.retain")?,
+            },
+            limits: Limits {
+                body_bytes: values.take_in("limits.body", Size(1)..=BODY_MAX)?.0,
+                batch_jobs: values.take_in("limits.batch_jobs", 1..=BATCH_JOBS_MAX)?,
+                batch_bytes: values.take_in("limits.batch_bytes", TRANSFER_MIN..=TRANSFER_MAX)?.0,
+                answer_bytes: values.take_in("limits.answer_bytes", TRANSFER_MIN..=TRANSFER_MAX)?.0,
+                wait: values.take_in("limits.wait", Duration::ZERO..=DAY)?,
+                waiting: values.take_in("limits.waiting", 0..=AT_ONCE_MAX)?,
+                connections: values.take_in("limits.connections", 1..=AT_ONCE_MAX)?,
+                requests: values.take_in("limits.requests", 1..=AT_ONCE_MAX)?,
+                header_time: values.take_in("limits.header_time", TIME_MIN..=HOUR)?,
+                body_time: values.take_in("limits.body_time", TIME_MIN..=HOUR)?,
+            },
+            fronts: Fronts {
+                command: values.take("fronts.command")?,
+                ouqiang: values.take("fronts.ouqiang")?,
+                tasks: values.take("fronts.tasks")?,
+            },
+            log: Log { format: values.take("log.format")?, level: values.take("log.level")? },
+        };
+        values.assert_all_taken();
+        config.check_exposure(values)?;
+        Ok(config)
+    }
+
+    /// Without keys whoever reaches the port may do anything, so that must have been agreed to.
+    fn check_exposure(&self, values: &Values) -> Result<()> {
+        if self.insecure || self.listen.ip().to_canonical().is_loopback() {
+            return Ok(());
+        }
+        bail!(
+            "setting `listen` ({}) is `{}`, which others can reach, and there are no API keys yet: \
+             listen on 127.0.0.1, or give --insecure (`insecure = true`) if the network itself \
+             keeps strangers out",
+            values.origin("listen").place(),
+            self.listen,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linger::time::{MINUTE, SECOND};
+
+    use super::*;
+
+    #[test]
+    fn the_built_in_file_says_what_the_documents_say() {
+        let expected = Config {
+            listen: "127.0.0.1:7300".parse().unwrap(),
+            beanstalkd: None,
+            store: "./linger-data".into(),
+            durability: Durability::Sync,
+            role: Roles { api: true, timer: true, worker: true },
+            insecure: false,
+            allowed_hosts: vec![],
+            unique_ids: UniqueIds::PerTopic,
+            drain: 30 * SECOND,
+            defaults: Defaults::default(),
+            limits: Limits {
+                body_bytes: linger::job::Body::BYTES_MAX_DEFAULT,
+                batch_jobs: 1000,
+                batch_bytes: 16 << 20,
+                answer_bytes: 8 << 20,
+                wait: 10 * MINUTE,
+                waiting: 100_000,
+                connections: 10_000,
+                requests: 10_000,
+                header_time: 10 * SECOND,
+                body_time: 30 * SECOND,
+            },
+            fronts: Fronts { command: true, ouqiang: true, tasks: true },
+            log: Log { format: LogFormat::Human, level: Level::default() },
+        };
+        assert_eq!(Config::defaults(), expected);
+    }
+
+    #[test]
+    fn every_setting_of_the_built_in_file_stands_below_a_comment() {
+        let mut commented = false;
+        for line in DEFAULTS.lines() {
+            let is_setting = line.contains(" = ") && !line.starts_with('#');
+            assert!(commented || !is_setting, "`{line}` has no comment");
+            commented = line.starts_with('#') || (commented && is_setting);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The HTTP front: JSON in, JSON out.
+
+mod error;
+mod jobs;
+mod limit;
+mod read;
+mod request;
+mod shape;
+mod topics;
+mod work;
+mod write;
+
+use std::sync::{Arc, OnceLock, RwLock};
+
+use axum::Router;
+use axum::http::{StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use linger::error::Code;
+use linger::queue::Queue;
+use linger::store::embedded::Embedded;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use error::{Refused, Result};
+use limit::Gates;
+use write::json;
+
+/// What every route needs.
+pub(crate) struct App {
+    /// The store, once all that is in it is loaded.
+    store: OnceLock<Arc<Embedded>>,
+    config: RwLock<Arc<Config>>,
+    gates: Gates,
+    /// Ends what waits when the server stops.
+    stopping: CancellationToken,
+}
+
+impl App {
+    /// A front without a store yet: it answers that it is not ready.
+    pub(crate) fn new(config: Config, stopping: CancellationToken) -> App {
+        let (config, gates) = (RwLock::new(Arc::new(config)), Gates::default());
+        App { store: OnceLock::new(), config, gates, stopping }
+    }
+
+    /// Begins to serve from this store.
+    pub(crate) fn set_store(&self, store: Arc<Embedded>) {
+        let _ = self.store.set(store);
+    }
+
+    /// Takes on other settings: those that may change while the server runs.
+    pub(crate) fn set_config(&self, config: Config) {
+        if let Some(store) = self.store.get() {
+            store.set_defaults(config.defaults.clone());
+        }
+        *self.config.write().expect("nobody panics holding it") = Arc::new(config);
+    }
+
+    /// The settings in force.
+    fn config(&self) -> Arc<Config> {
+        self.config.read().expect("nobody panics holding it").clone()
+    }
+
+    fn store(&self) -> Result<&Arc<Embedded>> {
+        self.store.get().ok_or_else(|| {
+            Refused::new(
+                Code::Unavailable,
+                "the stored jobs are still being loaded; try again soon",
+            )
+        })
+    }
+}
+
+/// All the routes.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let job = get(jobs::look).patch(jobs::update).delete(jobs::delete);
+    let topic = get(topics::look).put(topics::set).delete(topics::forget);
+    Router::new()
+        .route("/v1/jobs", post(jobs::add).fallback(only_post))
+        .route("/v1/jobs/{id}", get(jobs::find).fallback(only_get))
+        .route("/v1/pop", post(work::pop_many).fallback(only_post))
+        .route("/v1/due", get(topics::due).fallback(only_get))
+        .route("/v1/topics", get(topics::list).fallback(only_get))
+        .route("/v1/topics/{topic}", topic.fallback(only_topic))
+        .route("/v1/topics/{topic}/pop", post(work::pop).fallback(only_post))
+        .route("/v1/topics/{topic}/pause", post(topics::pause).fallback(only_post))
+        .route("/v1/topics/{topic}/resume", post(topics::resume).fallback(only_post))
+        .route("/v1/topics/{topic}/empty", post(topics::empty).fallback(only_post))
+        .route("/v1/topics/{topic}/{bulk}", post(work::bulk).fallback(only_post))
+        .route("/v1/topics/{topic}/jobs", get(topics::browse).fallback(only_get))
+        .route("/v1/topics/{topic}/jobs/{id}", job.fallback(only_job))
+        .route("/v1/topics/{topic}/jobs/{id}/history", get(jobs::history).fallback(only_get))
+        .route("/v1/topics/{topic}/jobs/{id}/{action}", post(work::act).fallback(only_post))
+        .route("/healthz", get(healthz).fallback(only_get))
+        .route("/readyz", get(readyz).fallback(only_get))
+        .fallback(no_route)
+        .layer(from_fn_with_state(app.clone(), request::check))
+        .with_state(app)
+}
+
+async fn healthz() -> Response {
+    json(StatusCode::OK, |out| out.flag("ok", true))
+}
+
+async fn readyz(axum::extract::State(app): axum::extract::State<Arc<App>>) -> Response {
+    match app.store() {
+        Ok(_) if app.stopping.is_cancelled() => {
+            Refused::new(Code::Unavailable, "the server is stopping").into_response()
+        }
+        Ok(_) => json(StatusCode::OK, |out| out.flag("ready", true)),
+        Err(refused) => refused.into_response(),
+    }
+}
+
+async fn no_route(uri: Uri) -> Response {
+    let path = read::short(uri.path());
+    Refused::new(Code::NotFound, format!("there is nothing at `{path}`")).into_response()
+}
+
+fn wrong_method(methods: &'static str) -> Response {
+    Refused::new(Code::Invalid, format!("this path takes {methods}"))
+        .status(StatusCode::METHOD_NOT_ALLOWED)
+        .allow(methods)
+        .into_response()
+}
+
+async fn only_get() -> Response {
+    wrong_method("GET, HEAD")
+}
+
+async fn only_post() -> Response {
+    wrong_method("POST")
+}
+
+async fn only_topic() -> Response {
+    wrong_method("GET, HEAD, PUT, DELETE")
+}
+
+async fn only_job() -> Response {
+    wrong_method("GET, HEAD, PATCH, DELETE")
+}

@@ -1,0 +1,296 @@
+//! What a request brings: checked before any route looks at it.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
+use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use linger::error::Code;
+use linger::job::Id;
+use linger::queue::Key;
+use linger::topic::Topic;
+
+use super::App;
+use super::error::{Refused, Result};
+use super::read;
+use crate::config::Host;
+
+/// The header by which a request is known in logs and answers.
+const REQUEST_ID: &str = "x-request-id";
+
+/// Refuses requests that a web page may have sent by a visitor's browser, and names each request.
+pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let id = request.headers().get(REQUEST_ID).filter(|id| id.len() <= 128).cloned();
+    let mut answer = match check_names(&app, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    };
+    if let Some(id) = id {
+        answer.headers_mut().insert(REQUEST_ID, id);
+    }
+    answer
+}
+
+fn check_names(app: &App, request: &Request) -> Result<()> {
+    let config = app.config();
+    let headers = request.headers();
+    let is_ours = |name: &str| is_loopback(name) || is_allowed(name, &config.allowed_hosts);
+    let host = match request.uri().host() {
+        Some(host) => Some(host.to_owned()),
+        None => headers.get(HOST).map(host_of),
+    };
+    if let Some(host) = host.filter(|host| !is_ours(host)) {
+        let message = format!(
+            "this server is not called `{}`; add the name to allowed_hosts if it is",
+            read::short(&host)
+        );
+        return Err(Refused::new(Code::Forbidden, message));
+    }
+    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+    let name = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    match name {
+        Some((_, authority)) if is_ours(without_port(authority)) => Ok(()),
+        _ => {
+            let origin = read::short(&String::from_utf8_lossy(origin.as_bytes()));
+            let message = format!(
+                "pages of `{origin}` may not call this server; add the name to allowed_hosts if they may"
+            );
+            Err(Refused::new(Code::Forbidden, message))
+        }
+    }
+}
+
+fn host_of(value: &HeaderValue) -> String {
+    without_port(&String::from_utf8_lossy(value.as_bytes())).to_owned()
+}
+
+fn without_port(authority: &str) -> &str {
+    if let Some(rest) = authority.strip_prefix('[') {
+        return rest.split_once(']').map_or(rest, |(address, _)| address);
+    }
+    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
+}
+
+fn is_loopback(name: &str) -> bool {
+    let name = name.trim_end_matches('.');
+    name.eq_ignore_ascii_case("localhost")
+        || name.to_ascii_lowercase().ends_with(".localhost")
+        || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+fn is_allowed(name: &str, allowed: &[Host]) -> bool {
+    allowed.iter().any(|one| one.as_str() == "*" || one.as_str().eq_ignore_ascii_case(name))
+}
+
+/// The bytes of a request, all of them, within the limits of size and time.
+pub(crate) struct Payload(pub(crate) Bytes);
+
+impl FromRequest<Arc<App>> for Payload {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Payload> {
+        let limits = &app.config().limits;
+        check_type(request.headers())?;
+        let body = read_all(request.into_body(), limits.batch_bytes);
+        match tokio::time::timeout(limits.body_time, body).await {
+            Ok(read) => read.map(Payload),
+            Err(_) => {
+                let time = linger::time::format_duration(limits.body_time);
+                let message = format!("the request did not arrive within {time}");
+                Err(Refused::new(Code::Invalid, message)
+                    .status(StatusCode::REQUEST_TIMEOUT)
+                    .close())
+            }
+        }
+    }
+}
+
+async fn read_all(body: Body, bytes_max: usize) -> Result<Bytes> {
+    match Limited::new(body, bytes_max).collect().await {
+        Ok(read) => Ok(read.to_bytes()),
+        Err(cause) if cause.is::<LengthLimitError>() => {
+            let message = format!("the request is over the limit of {bytes_max} bytes");
+            Err(Refused::new(Code::TooLarge, message).close())
+        }
+        Err(cause) => {
+            let message = format!("the request broke off: {cause}");
+            Err(Refused::new(Code::Invalid, message).close())
+        }
+    }
+}
+
+/// JSON, or no word of what it is: browsers send forms across sites without asking, and JSON not.
+fn check_type(headers: &HeaderMap) -> Result<()> {
+    let Some(given) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let text = given.to_str().unwrap_or_default();
+    let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    // What curl -d says if nobody tells it otherwise.
+    let known = ["application/json", "application/x-www-form-urlencoded", "text/json"];
+    if known.contains(&kind.as_str()) || kind.ends_with("+json") {
+        return Ok(());
+    }
+    let message = format!("content type is `{}`; send application/json", read::short(text));
+    Err(Refused::new(Code::Invalid, message).status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
+}
+
+/// The parts of the path that are names, decoded.
+async fn names<T: serde::de::DeserializeOwned + Send>(
+    parts: &mut Parts,
+    app: &Arc<App>,
+) -> Result<T> {
+    let Path(names) = Path::from_request_parts(parts, app).await.map_err(|cause| {
+        Refused::new(Code::Invalid, format!("the path cannot be read: {}", cause.body_text()))
+    })?;
+    Ok(names)
+}
+
+/// The topic in the path.
+pub(crate) struct InTopic(pub(crate) Topic);
+
+impl FromRequestParts<Arc<App>> for InTopic {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<InTopic> {
+        let topic: String = names(parts, app).await?;
+        Ok(InTopic(topic.parse()?))
+    }
+}
+
+/// The topic in the path, and the word after it.
+pub(crate) struct InTopicDo(pub(crate) Topic, pub(crate) String);
+
+impl FromRequestParts<Arc<App>> for InTopicDo {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<InTopicDo> {
+        let (topic, word): (String, String) = names(parts, app).await?;
+        Ok(InTopicDo(topic.parse()?, word))
+    }
+}
+
+/// The job in the path.
+pub(crate) struct OneJob(pub(crate) Topic, pub(crate) Id);
+
+impl OneJob {
+    /// How the store knows it.
+    pub(crate) fn key(self) -> Key {
+        Key::Named(self.0, self.1)
+    }
+}
+
+impl FromRequestParts<Arc<App>> for OneJob {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<OneJob> {
+        let (topic, id): (String, String) = names(parts, app).await?;
+        Ok(OneJob(topic.parse()?, id.parse()?))
+    }
+}
+
+/// The job in the path, and what is to be done to it.
+pub(crate) struct OneJobDo(pub(crate) OneJob, pub(crate) String);
+
+impl FromRequestParts<Arc<App>> for OneJobDo {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<OneJobDo> {
+        let (topic, id, word): (String, String, String) = names(parts, app).await?;
+        Ok(OneJobDo(OneJob(topic.parse()?, id.parse()?), word))
+    }
+}
+
+/// What stands behind the question mark: each name once, and nothing unknown.
+pub(crate) struct Asked {
+    pairs: Vec<(String, String)>,
+    known: Vec<&'static str>,
+}
+
+impl FromRequestParts<Arc<App>> for Asked {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Asked> {
+        let query = parts.uri.query().unwrap_or_default();
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (name, value) = (decoded(name)?, decoded(value)?);
+            if pairs.iter().any(|(earlier, _)| *earlier == name) {
+                let message = format!("`{}` is given twice", read::short(&name));
+                return Err(Refused::invalid(name, message));
+            }
+            pairs.push((name, value));
+        }
+        Ok(Asked { pairs, known: Vec::new() })
+    }
+}
+
+fn decoded(text: &str) -> Result<String> {
+    let wrong = || Refused::new(Code::Invalid, "the query is not percent-encoded UTF-8");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut left = text.bytes();
+    while let Some(byte) = left.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || left.next().and_then(|byte| char::from(byte).to_digit(16));
+                let (high, low) = digit().zip(digit()).ok_or_else(wrong)?;
+                (high * 16 + low) as u8
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+impl Asked {
+    /// The value of a name; none if it is missing or empty.
+    pub(crate) fn take(&mut self, name: &'static str) -> Option<String> {
+        self.known.push(name);
+        let at = self.pairs.iter().position(|(given, _)| given == name)?;
+        Some(self.pairs.swap_remove(at).1).filter(|value| !value.is_empty())
+    }
+
+    /// A whole number.
+    pub(crate) fn number<T: std::str::FromStr>(&mut self, name: &'static str) -> Result<Option<T>> {
+        let Some(text) = self.take(name) else { return Ok(None) };
+        let wrong = |_| {
+            let text = read::short(&text);
+            Refused::invalid(name, format!("{name} is `{text}`; give a whole number"))
+        };
+        text.parse().map(Some).map_err(wrong)
+    }
+
+    /// True or false.
+    pub(crate) fn flag(&mut self, name: &'static str) -> Result<bool> {
+        match self.take(name).as_deref() {
+            None | Some("false" | "0") => Ok(false),
+            Some("true" | "1") => Ok(true),
+            Some(text) => {
+                let text = read::short(text);
+                Err(Refused::invalid(name, format!("{name} is `{text}`; give true or false")))
+            }
+        }
+    }
+
+    /// A moment.
+    pub(crate) fn time(&mut self, name: &'static str) -> Result<Option<linger::time::Time>> {
+        self.take(name).map(|text| read::time_of(name, &text)).transpose()
+    }
+
+    /// Refuses what nobody asked for.
+    pub(crate) fn end(self) -> Result<()> {
+        let Some((name, _)) = self.pairs.first() else { return Ok(()) };
+        let hint = match read::nearest(name, &self.known) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None if self.known.is_empty() => "this path takes none".to_owned(),
+            None => format!("known here: {}", self.known.join(", ")),
+        };
+        let message = format!("unknown parameter `{}`; {hint}", read::short(name));
+        Err(Refused::invalid(read::short(name), message))
+    }
+}

@@ -1,0 +1,320 @@
+//! Popping jobs, and saying what became of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use linger::dice::Lease;
+use linger::error::{Code, Error};
+use linger::job::Id;
+use linger::machine::Reach;
+use linger::queue::{
+    Action, Ask, Bulk, Change, Changed, Delivery, Filter, Key, Lane, Mode, Queue, Settle, Source,
+    Sweep, Terms, Verdict,
+};
+use linger::topic::Topic;
+use serde_json::value::RawValue;
+
+use super::App;
+use super::error::{Refused, Result};
+use super::jobs;
+use super::read::{self, Fields};
+use super::request::{InTopic, InTopicDo, OneJob, OneJobDo, Payload};
+use super::shape;
+use super::write::json;
+
+/// What a worker says if it says nothing.
+const NO_REASON: &str = "failed without a word";
+
+/// `POST /v1/topics/{topic}/pop`.
+pub(crate) async fn pop(
+    State(app): State<Arc<App>>,
+    InTopic(topic): InTopic,
+    Payload(bytes): Payload,
+) -> Result<Response> {
+    let fields = Fields::of_request(read::utf8(&bytes)?)?;
+    pop_from(&app, vec![topic], fields).await
+}
+
+/// `POST /v1/pop`: over several topics.
+pub(crate) async fn pop_many(
+    State(app): State<Arc<App>>,
+    Payload(bytes): Payload,
+) -> Result<Response> {
+    let mut fields = Fields::of_request(read::utf8(&bytes)?)?;
+    let topics = fields.read_by("topics", topics)?.ok_or_else(|| {
+        Refused::invalid("topics", "topics is missing; give a list such as [\"a\", \"b\"]")
+    })?;
+    pop_from(&app, topics, fields).await
+}
+
+fn topics(name: &'static str, raw: &RawValue) -> Result<Vec<Topic>> {
+    let names: Vec<String> = serde_json::from_str(raw.get())
+        .map_err(|_| read::wrong(name, raw, "a list of topics such as [\"a\", \"b\"]"))?;
+    let topics: std::result::Result<Vec<Topic>, Error> =
+        names.iter().map(|name| name.parse()).collect();
+    Ok(topics?)
+}
+
+async fn pop_from(app: &App, topics: Vec<Topic>, mut fields: Fields<'_>) -> Result<Response> {
+    let config = app.config();
+    let limits = &config.limits;
+    let max = fields.read_by("max", read::small)?.unwrap_or(1);
+    let wait = fields.read_by("wait", read::duration)?.unwrap_or(Duration::ZERO);
+    let ttr = fields.read_by("ttr", shape::ttr)?;
+    fields.end()?;
+    if wait > limits.wait {
+        let (wait, most) =
+            (linger::time::format_duration(wait), linger::time::format_duration(limits.wait));
+        let message = format!("wait is {wait}, over the limit of {most}");
+        return Err(Refused::invalid("wait", message));
+    }
+    let _stay = match wait.is_zero() {
+        true => app.gates.calls.enter(limits.requests, "requests")?,
+        false => app.gates.waits.enter(limits.waiting, "waiting pops")?,
+    };
+    let terms = Terms { ttr, owner: None };
+    let ask = Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms };
+    let store = app.store()?;
+    let jobs = tokio::select! {
+        jobs = store.pop(ask) => jobs?,
+        // A pop that is dropped has leased nothing.
+        () = app.stopping.cancelled() => Vec::new(),
+    };
+    let mut given = 0;
+    let answer = json(StatusCode::OK, |out| {
+        out.array("jobs", |out| {
+            for delivery in &jobs {
+                out.object(|out| shape::put_delivery(out, delivery));
+                given += 1;
+                if out.len() >= limits.answer_bytes {
+                    break;
+                }
+            }
+        });
+    });
+    give_back(app, &jobs[given..]).await?;
+    Ok(answer)
+}
+
+/// Gives back what does not fit into an answer.
+async fn give_back(app: &App, jobs: &[Delivery]) -> Result<()> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let release = Verdict::Release { delay: Duration::ZERO, priority: None };
+    let settles = jobs.iter().map(|job| Settle::delivery(job, release.clone())).collect();
+    app.store()?.settle(settles).await?;
+    Ok(())
+}
+
+/// `POST /v1/topics/{topic}/jobs/{id}/{action}`.
+pub(crate) async fn act(
+    State(app): State<Arc<App>>,
+    OneJobDo(job, action): OneJobDo,
+    Payload(bytes): Payload,
+) -> Result<Response> {
+    let mut fields = Fields::of_request(read::utf8(&bytes)?)?;
+    let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
+    let changed = match action.as_str() {
+        "finish" | "fail" | "release" | "touch" => {
+            let lease = fields.read_by("lease", lease)?;
+            let verdict = verdict(&action, &mut fields)?;
+            fields.end()?;
+            settle(&app, job, lease, verdict).await?
+        }
+        "run" | "hold" | "unhold" => {
+            let if_version = fields.read_by("if_version", read::number)?;
+            fields.end()?;
+            let action = match action.as_str() {
+                "run" => Action::Run,
+                "hold" => Action::Hold,
+                _ => Action::Unhold,
+            };
+            jobs::change(&app, job, action, if_version).await?
+        }
+        other => {
+            let message = format!(
+                "a job has no `{}`; there are finish, fail, release, touch, run, hold, unhold and history",
+                read::short(other)
+            );
+            return Err(Refused::new(Code::NotFound, message));
+        }
+    };
+    Ok(json(StatusCode::OK, |out| shape::put_changed(out, &changed)))
+}
+
+fn lease(name: &'static str, raw: &RawValue) -> Result<Lease> {
+    Ok(read::text(name, raw)?.parse()?)
+}
+
+fn verdict(action: &str, fields: &mut Fields<'_>) -> Result<Verdict> {
+    Ok(match action {
+        "finish" => Verdict::Finish,
+        "fail" => {
+            let error = fields.read_by("error", read::text)?;
+            let retry_in = fields.read_by("retry_in", read::duration)?;
+            match fields.read_by("again", read::flag)?.unwrap_or(false) {
+                true => Verdict::Again { retry_in },
+                false => {
+                    let error = error.unwrap_or_else(|| NO_REASON.to_owned()).into();
+                    Verdict::Fail { error, retry_in }
+                }
+            }
+        }
+        "release" => Verdict::Release {
+            delay: fields.read_by("delay", read::duration)?.unwrap_or(Duration::ZERO),
+            priority: fields.read_by("priority", read::small)?,
+        },
+        _ => Verdict::Touch { ttr: fields.read_by("ttr", shape::ttr)? },
+    })
+}
+
+async fn settle(app: &App, job: OneJob, lease: Option<Lease>, verdict: Verdict) -> Result<Changed> {
+    let settle = Settle { lease, ..Settle::key(job.key(), verdict) };
+    let settled = app.store()?.settle(vec![settle]).await?;
+    Ok(settled.into_iter().next().expect("one answer for one job")?)
+}
+
+/// `POST /v1/topics/{topic}/finish` and the other things that are done to many jobs.
+pub(crate) async fn bulk(
+    State(app): State<Arc<App>>,
+    InTopicDo(topic, word): InTopicDo,
+    Payload(bytes): Payload,
+) -> Result<Response> {
+    let bulk = match word.as_str() {
+        "finish" => Bulk::Finish,
+        "delete" => Bulk::Delete,
+        "run" => Bulk::Run,
+        "hold" => Bulk::Hold,
+        "unhold" => Bulk::Unhold,
+        "redrive" => Bulk::Redrive,
+        other => {
+            let message = format!(
+                "a topic has no `{}`; there are pop, finish, delete, run, hold, unhold, redrive, pause, resume, empty and jobs",
+                read::short(other)
+            );
+            return Err(Refused::new(Code::NotFound, message));
+        }
+    };
+    let config = app.config();
+    let _stay = app.gates.calls.enter(config.limits.requests, "requests")?;
+    let mut fields = Fields::of_request(read::utf8(&bytes)?)?;
+    let jobs = fields.given("jobs");
+    let filter = fields.read_by("where", filter)?;
+    let limit = fields.read_by("limit", read::number)?;
+    let dry_run = fields.read_by("dry_run", read::flag)?;
+    fields.end()?;
+    if let Some(raw) = jobs {
+        if filter.is_some() || limit.is_some() || dry_run.is_some() {
+            let message =
+                "jobs are given along with where, limit or dry_run; give one way of choosing";
+            return Err(Refused::invalid("jobs", message));
+        }
+        return bulk_named(&app, &topic, bulk, named(raw, config.limits.batch_jobs)?).await;
+    }
+    let filter = match filter {
+        Some(filter) => filter,
+        None if bulk == Bulk::Redrive => Filter::default(),
+        None => {
+            let message = r#"say which: {"jobs":[{"id":"…"}]} or {"where":{"state":"…"}}; {"where":{}} is all of them"#;
+            return Err(Refused::invalid("jobs", message));
+        }
+    };
+    let mode = if dry_run == Some(true) { Mode::DryRun } else { Mode::Apply };
+    let count = app.store()?.sweep(Sweep { topic, filter, bulk, limit, mode, by: None }).await?;
+    Ok(json(StatusCode::OK, |out| {
+        out.number("count", count);
+        out.flag("dry_run", mode == Mode::DryRun);
+    }))
+}
+
+/// Reads which jobs.
+pub(crate) fn filter(name: &'static str, raw: &RawValue) -> Result<Filter> {
+    let mut fields = Fields::within(name, raw)?;
+    let stage = fields.read_by("state", |name, raw| {
+        let text = read::text(name, raw)?;
+        text.parse().map_err(|_| read::wrong(name, raw, STATES))
+    })?;
+    let filter = Filter {
+        stage,
+        due_after: fields.read_by("due_after", read::time)?,
+        due_before: fields.read_by("due_before", read::time)?,
+        id_prefix: fields.read_by("id_prefix", read::text)?.map(Into::into),
+        error: fields.read_by("error", read::text)?.map(Into::into),
+    };
+    fields.end()?;
+    Ok(filter)
+}
+
+/// The states there are.
+pub(crate) const STATES: &str = "delayed, ready, reserved, retry, held, dead or finished";
+
+fn named(raw: &RawValue, most: usize) -> Result<Vec<(Id, Option<Lease>)>> {
+    let items: Vec<&RawValue> = serde_json::from_str(raw.get())
+        .map_err(|_| read::wrong("jobs", raw, "a list such as [{\"id\": \"1\"}]"))?;
+    if items.len() > most {
+        let given = items.len();
+        let message = format!("the request has {given} jobs, over the limit of {most}");
+        return Err(Refused::new(Code::TooLarge, message));
+    }
+    let read = |raw: &RawValue| {
+        let mut fields = Fields::within("jobs", raw)?;
+        let id = fields.read_by("id", read::text)?;
+        let lease = fields.read_by("lease", lease)?;
+        fields.end()?;
+        let id =
+            id.ok_or_else(|| Refused::invalid("id", "a job of the list has no id; give one"))?;
+        Ok((id.parse()?, lease))
+    };
+    items.into_iter().map(read).collect()
+}
+
+async fn bulk_named(
+    app: &App,
+    topic: &Topic,
+    bulk: Bulk,
+    jobs: Vec<(Id, Option<Lease>)>,
+) -> Result<Response> {
+    let store = app.store()?;
+    let key = |id: Id| Key::Named(topic.clone(), id);
+    let action = match bulk {
+        Bulk::Finish => None,
+        Bulk::Delete => Some(Action::Delete(Reach::Any)),
+        Bulk::Run => Some(Action::Run),
+        Bulk::Hold => Some(Action::Hold),
+        Bulk::Unhold => Some(Action::Unhold),
+        Bulk::Redrive => Some(Action::Redrive),
+    };
+    if action.is_some() && jobs.iter().any(|(_, lease)| lease.is_some()) {
+        return Err(Refused::invalid("lease", "only finish takes a lease"));
+    }
+    let ids: Vec<Id> = jobs.iter().map(|(id, _)| id.clone()).collect();
+    let results = match action {
+        None => {
+            let settle = |(id, lease)| Settle { lease, ..Settle::key(key(id), Verdict::Finish) };
+            store.settle(jobs.into_iter().map(settle).collect()).await?
+        }
+        Some(action) => {
+            let change = |(id, _)| Change::new(key(id), action.clone());
+            store.change(jobs.into_iter().map(change).collect()).await?
+        }
+    };
+    let results: Vec<Result<Changed>> =
+        results.into_iter().map(|result| result.map_err(Refused::from)).collect();
+    Ok(json(StatusCode::OK, |out| {
+        out.array("results", |out| {
+            for (id, result) in ids.iter().zip(&results) {
+                out.object(|out| {
+                    out.text("id", id.as_str());
+                    match result {
+                        Ok(changed) => shape::put_changed(out, changed),
+                        Err(refused) => refused.write(out),
+                    }
+                });
+            }
+        });
+    }))
+}

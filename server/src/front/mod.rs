@@ -1,0 +1,3 @@
+//! How work comes in and is asked for. Each front only translates.
+
+pub(crate) mod http;

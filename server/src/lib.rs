@@ -1,0 +1,6 @@
+//! Linger's server: the delay queue over HTTP, and its command line.
+
+pub mod cli;
+pub mod config;
+mod front;
+pub mod serve;

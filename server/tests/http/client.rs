@@ -1,0 +1,122 @@
+//! A server of its own for each test, and someone who calls it.
+
+use std::net::SocketAddr;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use linger_server::config::Config;
+use linger_server::serve::{self, Running};
+use serde_json::Value;
+
+/// A server that runs, and its folder.
+pub(crate) struct Server {
+    running: Running,
+    client: Client<HttpConnector, Full<Bytes>>,
+    _folder: tempfile::TempDir,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: hyper::HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    /// The answer as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("not JSON: {}", self.text))
+    }
+
+    /// Asserts the status, and answers the JSON.
+    #[track_caller]
+    pub(crate) fn ok(self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        self.json()
+    }
+
+    /// Asserts a refusal, and answers its message.
+    #[track_caller]
+    pub(crate) fn refused(self, status: u16, code: &str, field: Option<&str>) -> String {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        let error = &self.json()["error"];
+        assert_eq!(error["code"], code, "{}", self.text);
+        assert_eq!(error["field"].as_str(), field, "{}", self.text);
+        error["message"].as_str().expect("a message").to_owned()
+    }
+}
+
+impl Server {
+    pub(crate) async fn start() -> Server {
+        Server::with(|_| {}).await
+    }
+
+    /// A server with some settings of its own.
+    pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Server {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::defaults();
+        config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        config.store = folder.path().join("data");
+        change(&mut config);
+        let mut running = serve::start(config).await.expect("it starts");
+        running.ready().await.expect("it is ready");
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Server { running, client, _folder: folder }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.running.address()
+    }
+
+    pub(crate) async fn stop(self) {
+        self.running.stop().await.expect("it stops in good order");
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.call(Method::GET, path, "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
+        self.call(Method::POST, path, body).await
+    }
+
+    pub(crate) async fn call(&self, method: Method, path: &str, body: &str) -> Answer {
+        self.send(method, path, &[], body.as_bytes().to_vec()).await
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Answer {
+        let mut request =
+            Request::builder().method(method).uri(format!("http://{}{path}", self.address()));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::from(body)).expect("a request");
+        let answer = self.client.request(request).await.expect("an answer");
+        let (parts, body) = answer.into_parts();
+        let bytes = body.collect().await.expect("all of it").to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        Answer { status: parts.status, headers: parts.headers, text }
+    }
+
+    /// Adds a job and answers it.
+    pub(crate) async fn add(&self, job: &str) -> Value {
+        self.post("/v1/jobs", job).await.ok(201)
+    }
+
+    /// Pops one job of a topic that must be there.
+    pub(crate) async fn pop(&self, topic: &str) -> Value {
+        let popped = self.post(&format!("/v1/topics/{topic}/pop"), "").await.ok(200);
+        popped["jobs"][0].clone()
+    }
+}

@@ -1,0 +1,87 @@
+use hyper::Method;
+use linger_server::config::Host;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::client::Server;
+
+#[tokio::test]
+async fn probes_answer() {
+    let server = Server::start().await;
+    assert_eq!(server.get("/healthz").await.ok(200)["ok"], true);
+    assert_eq!(server.get("/readyz").await.ok(200)["ready"], true);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_foreign_host_or_origin_is_refused() {
+    let server = Server::with(|config| {
+        config.allowed_hosts = vec![Host::new("queue.shop.example").expect("a host")];
+    })
+    .await;
+    let call = async |name: &str, value: &str| {
+        server.send(Method::GET, "/healthz", &[(name, value)], Vec::new()).await
+    };
+    for good in
+        ["localhost", "127.0.0.1:7300", "[::1]:80", "queue.shop.example", "QUEUE.shop.example:1"]
+    {
+        assert_eq!(call("host", good).await.status, 200, "{good}");
+    }
+    for bad in ["evil.example", "localhost.evil.example", "10.0.0.1", "127.0.0.1.evil.example"] {
+        call("host", bad).await.refused(403, "forbidden", None);
+    }
+    assert_eq!(call("origin", "http://localhost:3000").await.status, 200);
+    for bad in ["http://evil.example", "null", "https://localhost.evil.example"] {
+        call("origin", bad).await.refused(403, "forbidden", None);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_id_comes_back() {
+    let server = Server::start().await;
+    let headers = [("x-request-id", "abc-1")];
+    let answer = server.send(Method::GET, "/healthz", &headers, Vec::new()).await;
+    assert_eq!(answer.headers["x-request-id"], "abc-1");
+    server.stop().await;
+}
+
+/// Sends some bytes and reads all that is answered until the server hangs up.
+async fn talk(server: &Server, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(server.address()).await.expect("it listens");
+    stream.write_all(bytes).await.expect("it takes bytes");
+    let mut answer = Vec::new();
+    // A reset is a way of hanging up, too.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn clients_that_are_stuck_are_cut_off() {
+    let short = std::time::Duration::from_millis(50);
+    let server = Server::with(|config| {
+        config.limits.header_time = short;
+        config.limits.body_time = short;
+    })
+    .await;
+    assert_eq!(talk(&server, b"").await, "");
+    let half = talk(&server, b"GET /healthz HTTP/1.1\r\nhost: local").await;
+    assert!(half.is_empty() || half.starts_with("HTTP/1.1 408"), "{half}");
+    let trickle = b"POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{";
+    let answer = talk(&server, trickle).await;
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("invalid"), "{answer}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_turned_away() {
+    let server = Server::with(|config| config.limits.connections = 1).await;
+    let mut first = TcpStream::connect(server.address()).await.unwrap();
+    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut byte = [0; 1];
+    first.read_exact(&mut byte).await.expect("it is served");
+    let answer = talk(&server, b"").await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("overloaded"), "{answer}");
+    drop(first);
+    server.stop().await;
+}

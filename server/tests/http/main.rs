@@ -1,0 +1,9 @@
+//! The HTTP front, over real sockets, on a real store.
+
+mod client;
+
+mod bad_input;
+mod guards;
+mod jobs;
+mod topics;
+mod work;
