@@ -81,6 +81,11 @@ impl Manual {
         self.decider.state.peek(now)
     }
 
+    /// Whether what connections of the process before held is still to be let go.
+    pub(crate) fn has_orphans(&self) -> bool {
+        self.decider.state.has_orphans()
+    }
+
     /// The last batch that has a record.
     pub(crate) fn last_batch(&self) -> u64 {
         self.decider.state.log.last_batch()

@@ -46,6 +46,10 @@ impl World {
         if self.disk.is_off() || self.store().halted().is_some() {
             return Ok(());
         }
+        // On a full disk that may take until there is room, and meanwhile nothing holds still.
+        if self.store().has_orphans() {
+            return Ok(());
+        }
         self.count("looked at all");
         for topic in self.plan.topics().to_vec() {
             let query =

@@ -19,6 +19,10 @@ pub(crate) struct Peeked {
 }
 
 impl State {
+    pub(crate) fn has_orphans(&self) -> bool {
+        !self.orphans.is_empty()
+    }
+
     pub(crate) fn peek(&self, now: Now) -> Peeked {
         let slots = (0..self.arena.chunks()).flat_map(|chunk| self.arena.chunk(chunk));
         let there = slots.map(|(slot, _)| slot).filter(|slot| self.is_there(*slot));
