@@ -85,3 +85,41 @@ async fn a_connection_too_many_is_turned_away() {
     drop(first);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn prometheus_reads_the_metrics() {
+    let server = Server::start().await;
+    server.add(r#"{"topic":"say \"hi\"","id":"1"}"#).await;
+    server.pop("say%20%22hi%22").await;
+    let answer = server.get("/metrics").await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/plain"));
+    let line = r#"linger_jobs{topic="say \"hi\"",state="reserved"} 1"#;
+    assert!(answer.text.contains(line), "{}", answer.text);
+    check_with_promtool(&answer.text);
+    server.stop().await;
+}
+
+/// Prometheus's own check, which the tests' machine must have.
+fn check_with_promtool(text: &str) {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    let started = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut promtool = match started {
+        Ok(promtool) => promtool,
+        Err(_) if std::env::var_os("CI").is_none() => {
+            return eprintln!("skipped: promtool is not installed (./test installs it)");
+        }
+        Err(cause) => panic!("promtool cannot be run: {cause}"),
+    };
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let checked = promtool.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success(), "{said}\n{text}");
+}

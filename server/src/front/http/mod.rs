@@ -3,6 +3,7 @@
 mod error;
 mod jobs;
 mod limit;
+mod metrics;
 mod read;
 mod request;
 mod shape;
@@ -94,6 +95,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/topics/{topic}/jobs/{id}/{action}", post(work::act).fallback(only_post))
         .route("/healthz", get(healthz).fallback(only_get))
         .route("/readyz", get(readyz).fallback(only_get))
+        .route("/metrics", get(metrics::show).fallback(only_get))
         .fallback(no_route)
         .layer(from_fn_with_state(app.clone(), request::check))
         .with_state(app)

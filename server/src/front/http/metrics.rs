@@ -1,0 +1,165 @@
+//! What Prometheus reads.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use linger::queue::{Queue, TopicInfo, Topics};
+use linger::stats::{BOUNDS_US, Lateness, Stats};
+use linger::topic::Counts;
+
+use super::App;
+use super::error::Result;
+
+/// So many topics have figures of their own; those of the others are summed up.
+const TOPICS_MAX: usize = 1000;
+/// What the sum of the others is called.
+const OTHER: &str = "other";
+
+/// `GET /metrics`.
+pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<Response> {
+    let store = app.store()?;
+    let stats = store.stats().await?;
+    let page = Topics::Page { prefix: "".into(), after: None, limit: TOPICS_MAX };
+    let topics = store.topics(page).await?;
+    let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((kind, written(&stats, &topics)).into_response())
+}
+
+fn written(stats: &Stats, topics: &[TopicInfo]) -> String {
+    let mut out = Text::default();
+    out.about("linger_jobs", "gauge", "Jobs there are, by topic and state.");
+    let mut others = stats.counts;
+    for topic in topics {
+        others = less(others, topic.counts);
+        out.jobs(topic.topic.as_str(), &topic.counts);
+    }
+    if stats.topics > topics.len() as u64 {
+        out.jobs(OTHER, &others);
+    }
+    out.one("linger_topics", "gauge", "Topics there are.", stats.topics);
+    out.one("linger_waiting", "gauge", "Calls that wait for jobs.", stats.waiting);
+    for (name, help, count) in [
+        ("added", "Jobs that were added.", stats.added),
+        ("handed_out", "Hand-outs.", stats.handed_out),
+        ("finished", "Attempts that ended in a finish.", stats.finished),
+        ("failed", "Attempts that failed.", stats.failed),
+        ("again", "Attempts that said not yet.", stats.again),
+        ("timed_out", "Leases that ran out.", stats.timed_out),
+        ("died", "Jobs and occurrences that died.", stats.died),
+        ("deleted", "Jobs that were cancelled.", stats.deleted),
+        ("clock_steps", "Steps of the wall clock that were noticed.", stats.clock_steps),
+    ] {
+        out.one(&format!("linger_{name}_total"), "counter", help, count);
+    }
+    let help = "From due to ready: the server's part of being late.";
+    out.histogram("linger_due_to_ready_seconds", help, &stats.due_to_ready);
+    let help = "From ready to handed out: the consumers' part of being late.";
+    out.histogram("linger_ready_to_handed_out_seconds", help, &stats.ready_to_handed_out);
+    out.0
+}
+
+/// The text that Prometheus reads, in its format 0.0.4.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn about(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: u64) {
+        self.about(name, kind, help);
+        let _ = writeln!(self.0, "{name} {value}");
+    }
+
+    fn jobs(&mut self, topic: &str, counts: &Counts) {
+        let topic = escaped(topic);
+        for (state, count) in states(counts) {
+            let _ = writeln!(self.0, r#"linger_jobs{{topic="{topic}",state="{state}"}} {count}"#);
+        }
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, lateness: &Lateness) {
+        self.about(name, "histogram", help);
+        let mut below = 0;
+        for (bound_us, count) in BOUNDS_US.iter().zip(lateness.counts()) {
+            below += count;
+            let bound = *bound_us as f64 / 1e6;
+            let _ = writeln!(self.0, r#"{name}_bucket{{le="{bound}"}} {below}"#);
+        }
+        let (total, sum) = (lateness.total(), lateness.sum_us() as f64 / 1e6);
+        let _ = writeln!(self.0, r#"{name}_bucket{{le="+Inf"}} {total}"#);
+        let _ = writeln!(self.0, "{name}_sum {sum}\n{name}_count {total}");
+    }
+}
+
+fn states(counts: &Counts) -> [(&'static str, u64); 7] {
+    [
+        ("delayed", counts.delayed),
+        ("ready", counts.ready),
+        ("reserved", counts.reserved),
+        ("retry", counts.retry),
+        ("held", counts.held),
+        ("dead", counts.dead),
+        ("finished", counts.finished),
+    ]
+}
+
+/// What is left of `all` without `some`. Both were counted one after the other, so that a few may
+/// have moved in between.
+fn less(all: Counts, some: Counts) -> Counts {
+    Counts {
+        delayed: all.delayed.saturating_sub(some.delayed),
+        retry: all.retry.saturating_sub(some.retry),
+        held: all.held.saturating_sub(some.held),
+        ready: all.ready.saturating_sub(some.ready),
+        urgent: all.urgent.saturating_sub(some.urgent),
+        reserved: all.reserved.saturating_sub(some.reserved),
+        dead: all.dead.saturating_sub(some.dead),
+        finished: all.finished.saturating_sub(some.finished),
+    }
+}
+
+/// A label's value, with what would end it escaped.
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_end_a_label_is_escaped() {
+        assert_eq!(escaped("a\"b\\c\nd"), r#"a\"b\\c\nd"#);
+    }
+
+    #[test]
+    fn topics_past_the_limit_are_summed_up() {
+        let counts = Counts { ready: 5, delayed: 7, ..Counts::default() };
+        let stats = Stats { counts, topics: 3, ..Stats::default() };
+        let text = written(&stats, &[]);
+        assert!(text.contains(r#"linger_jobs{topic="other",state="ready"} 5"#), "{text}");
+        let known = Stats { topics: 0, ..stats };
+        assert!(!written(&known, &[]).contains("other"));
+    }
+
+    #[test]
+    fn a_histogram_counts_up_to_all() {
+        let mut stats = Stats::default();
+        [50, 1_500, u64::MAX].iter().for_each(|late| stats.due_to_ready.record(*late));
+        let text = written(&stats, &[]);
+        let name = "linger_due_to_ready_seconds";
+        for line in [
+            format!(r#"{name}_bucket{{le="0.0001"}} 1"#),
+            format!(r#"{name}_bucket{{le="0.002"}} 2"#),
+            format!(r#"{name}_bucket{{le="+Inf"}} 3"#),
+            format!("{name}_count 3"),
+        ] {
+            assert!(text.contains(&line), "{line} is not in\n{text}");
+        }
+    }
+}

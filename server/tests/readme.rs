@@ -1,0 +1,89 @@
+//! What README shows is what happens: its commands are run against the shipped binary, and their
+//! answers compared, but for times and leases.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// The binary, killed at the end.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Each command of the page with what is printed after it.
+fn shown(page: &str) -> Vec<(String, String)> {
+    let mut commands: Vec<(String, String)> = Vec::new();
+    let mut inside = false;
+    for line in page.lines() {
+        match line {
+            "```console" => inside = true,
+            "```" => inside = false,
+            _ if !inside => {}
+            _ => match line.strip_prefix("$ ") {
+                Some(command) => commands.push((command.to_owned(), String::new())),
+                None => commands.last_mut().expect("a command comes first").1.push_str(line),
+            },
+        }
+    }
+    commands
+}
+
+/// The text with every time and lease made the same.
+fn masked(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('"') {
+        let (before, quoted) = rest.split_at(at + 1);
+        out.push_str(before);
+        let end = quoted.find('"').unwrap_or(quoted.len());
+        let word = &quoted[..end];
+        let is_time = word.len() == 24 && word.ends_with('Z') && word.starts_with("20");
+        let is_lease = word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        out.push_str(match (is_time, is_lease) {
+            (true, _) => "TIME",
+            (_, true) => "LEASE",
+            _ => word,
+        });
+        out.push_str(&quoted[end..(end + 1).min(quoted.len())]);
+        rest = &quoted[(end + 1).min(quoted.len())..];
+    }
+    out + rest
+}
+
+#[test]
+fn the_commands_of_readme_do_what_it_shows() {
+    let page = include_str!("../../README.md");
+    let commands = shown(page);
+    assert!(commands.len() >= 8, "README shows {} commands", commands.len());
+    if Command::new("curl").arg("--version").output().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "curl is not installed");
+        return eprintln!("skipped: curl is not installed (./test installs it)");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut served = Served(
+        Command::new(env!("CARGO_BIN_EXE_linger"))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .current_dir(folder.path())
+            .env_clear()
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts"),
+    );
+    let mut lines = BufReader::new(served.0.stderr.take().expect("piped")).lines();
+    let first = lines.next().expect("a line").expect("text");
+    let address = first.split("http://").nth(1).and_then(|rest| rest.split(',').next());
+    let address = address.unwrap_or_else(|| panic!("no address in `{first}`"));
+    assert!(lines.any(|line| line.expect("text").contains("ready")), "it is never ready");
+    for (command, printed) in commands {
+        let command = command.replace("127.0.0.1:7300", address).replace("curl", "curl -sS");
+        let ran = Command::new("sh").args(["-c", &command]).output().expect("a shell");
+        let answer = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{command}: {}", String::from_utf8_lossy(&ran.stderr));
+        assert_eq!(masked(&answer), masked(&printed), "{command}");
+    }
+    assert!(folder.path().join("linger-data").is_dir());
+}
