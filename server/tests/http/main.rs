@@ -3,6 +3,7 @@
 mod client;
 
 mod bad_input;
+mod command;
 mod guards;
 mod jobs;
 mod topics;

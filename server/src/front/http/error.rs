@@ -65,6 +65,11 @@ impl Refused {
         Refused { close: true, ..self }
     }
 
+    /// Whether the connection is of no use any more.
+    pub(crate) fn closes(&self) -> bool {
+        self.close
+    }
+
     /// The sentence for people.
     pub(crate) fn message(&self) -> &str {
         &self.message

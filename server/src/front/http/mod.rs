@@ -1,9 +1,11 @@
 //! The HTTP front: JSON in, JSON out.
 
+mod command;
 mod error;
 mod jobs;
 mod limit;
 mod metrics;
+mod old;
 mod read;
 mod request;
 mod shape;
@@ -96,6 +98,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/healthz", get(healthz).fallback(only_get))
         .route("/readyz", get(readyz).fallback(only_get))
         .route("/metrics", get(metrics::show).fallback(only_get))
+        .merge(command::routes(&app))
         .fallback(no_route)
         .layer(from_fn_with_state(app.clone(), request::check))
         .with_state(app)

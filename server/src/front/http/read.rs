@@ -86,6 +86,12 @@ impl<'a> Fields<'a> {
         self.raw(name).filter(|raw| raw.get() != "null")
     }
 
+    /// The value of a field whose name may be written in capitals; none if it is missing or null.
+    pub(crate) fn given_in_any_case(&mut self, name: &str) -> Option<&'a RawValue> {
+        let at = self.fields.iter().position(|(field, _)| field.eq_ignore_ascii_case(name))?;
+        Some(self.fields.swap_remove(at).1).filter(|raw| raw.get() != "null")
+    }
+
     /// A field read by `read`; none if it is missing or null.
     pub(crate) fn read_by<T>(
         &mut self,

@@ -71,18 +71,9 @@ async fn pop_from(app: &App, topics: Vec<Topic>, mut fields: Fields<'_>) -> Resu
         let message = format!("wait is {wait}, over the limit of {most}");
         return Err(Refused::invalid("wait", message));
     }
-    let _stay = match wait.is_zero() {
-        true => app.gates.calls.enter(limits.requests, "requests")?,
-        false => app.gates.waits.enter(limits.waiting, "waiting pops")?,
-    };
     let terms = Terms { ttr, owner: None };
     let ask = Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms };
-    let store = app.store()?;
-    let jobs = tokio::select! {
-        jobs = store.pop(ask) => jobs?,
-        // A pop that is dropped has leased nothing.
-        () = app.stopping.cancelled() => Vec::new(),
-    };
+    let jobs = take(app, ask).await?;
     let mut given = 0;
     let answer = json(StatusCode::OK, |out| {
         out.array("jobs", |out| {
@@ -97,6 +88,22 @@ async fn pop_from(app: &App, topics: Vec<Topic>, mut fields: Fields<'_>) -> Resu
     });
     give_back(app, &jobs[given..]).await?;
     Ok(answer)
+}
+
+/// Leases jobs, counted among those who wait if it may; a stop answers with none.
+pub(crate) async fn take(app: &App, ask: Ask) -> Result<Vec<Delivery>> {
+    let config = app.config();
+    let limits = &config.limits;
+    let _stay = match ask.wait.is_zero() {
+        true => app.gates.calls.enter(limits.requests, "requests")?,
+        false => app.gates.waits.enter(limits.waiting, "waiting pops")?,
+    };
+    let store = app.store()?;
+    tokio::select! {
+        jobs = store.pop(ask) => Ok(jobs?),
+        // A pop that is dropped has leased nothing.
+        () = app.stopping.cancelled() => Ok(Vec::new()),
+    }
 }
 
 /// Gives back what does not fit into an answer.

@@ -27,6 +27,14 @@ impl Object<'_> {
         put_text(self.name(name), text);
     }
 
+    /// A string, or null.
+    pub(crate) fn text_or_null(&mut self, name: &str, text: Option<&str>) {
+        match text {
+            Some(text) => self.text(name, text),
+            None => self.raw(name, b"null"),
+        }
+    }
+
     /// A whole number.
     pub(crate) fn number(&mut self, name: &str, number: u64) {
         put_number(self.name(name), number);
