@@ -6,5 +6,6 @@ mod bad_input;
 mod command;
 mod guards;
 mod jobs;
+mod ouqiang;
 mod topics;
 mod work;

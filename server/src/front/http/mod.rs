@@ -6,6 +6,7 @@ mod jobs;
 mod limit;
 mod metrics;
 mod old;
+mod ouqiang;
 mod read;
 mod request;
 mod shape;
@@ -99,6 +100,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/readyz", get(readyz).fallback(only_get))
         .route("/metrics", get(metrics::show).fallback(only_get))
         .merge(command::routes(&app))
+        .merge(ouqiang::routes(&app))
         .fallback(no_route)
         .layer(from_fn_with_state(app.clone(), request::check))
         .with_state(app)
