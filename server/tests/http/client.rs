@@ -15,6 +15,7 @@ use serde_json::Value;
 /// A server that runs, and its folder.
 pub(crate) struct Server {
     running: Running,
+    config: Config,
     client: Client<HttpConnector, Full<Bytes>>,
     _folder: tempfile::TempDir,
 }
@@ -58,15 +59,33 @@ impl Server {
 
     /// A server with some settings of its own.
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Server {
+        let mut server = Server::listening(change).await;
+        server.running.ready().await.expect("it is ready");
+        server
+    }
+
+    /// A server that cannot open its store, and so is never ready.
+    pub(crate) async fn without_store() -> Server {
+        let mut server = Server::listening(|config| config.store = "/dev/null/data".into()).await;
+        server.running.ready().await.expect_err("there can be no store");
+        server
+    }
+
+    async fn listening(change: impl FnOnce(&mut Config)) -> Server {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = Config::defaults();
         config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         config.store = folder.path().join("data");
         change(&mut config);
-        let mut running = serve::start(config).await.expect("it starts");
-        running.ready().await.expect("it is ready");
+        let running = serve::start(config.clone()).await.expect("it starts");
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Server { running, client, _folder: folder }
+        Server { running, config, client, _folder: folder }
+    }
+
+    /// Changes settings while it runs.
+    pub(crate) fn set(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+        self.running.set_config(self.config.clone());
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -6,6 +6,8 @@ mod bad_input;
 mod command;
 mod guards;
 mod jobs;
+mod old;
 mod ouqiang;
+mod tasks;
 mod topics;
 mod work;

@@ -10,6 +10,7 @@ mod ouqiang;
 mod read;
 mod request;
 mod shape;
+mod tasks;
 mod topics;
 mod work;
 mod write;
@@ -101,6 +102,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(metrics::show).fallback(only_get))
         .merge(command::routes(&app))
         .merge(ouqiang::routes(&app))
+        .merge(tasks::routes(&app))
         .fallback(no_route)
         .layer(from_fn_with_state(app.clone(), request::check))
         .with_state(app)
