@@ -1,6 +1,7 @@
 //! A server of its own for each test, and someone who calls it.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -126,6 +127,13 @@ impl Server {
         let bytes = body.collect().await.expect("all of it").to_bytes();
         let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
         Answer { status: parts.status, headers: parts.headers, text }
+    }
+
+    /// Returns when somebody waits for the jobs of a topic that nothing else names.
+    pub(crate) async fn waited_for(&self, topic: &str) {
+        let path = format!("/v1/topics/{topic}");
+        let waits = async { while self.get(&path).await.status != 200 {} };
+        tokio::time::timeout(Duration::from_secs(30), waits).await.expect("somebody waits");
     }
 
     /// Adds a job and answers it.

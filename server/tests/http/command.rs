@@ -148,7 +148,7 @@ async fn a_pop_may_wait() {
     let server = Server::start().await;
     let (popped, _) =
         tokio::join!(say(&server, r#"{"command":"pop","topic":"t","wait":60}"#), async {
-            while server.get("/v1/topics/t").await.status != 200 {}
+            server.waited_for("t").await;
             let add = r#"{"command":"add","topic":"t","id":"1","delay":0,"TTR":1,"body":"b"}"#;
             say(&server, add).await
         });

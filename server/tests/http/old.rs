@@ -1,5 +1,7 @@
 //! What holds for the three older dialects alike.
 
+use std::time::Duration;
+
 use hyper::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -124,6 +126,22 @@ async fn sizes_are_held_and_told_in_each_shape() {
 }
 
 #[tokio::test]
+async fn an_object_may_have_so_many_fields() {
+    let server = Server::start().await;
+    let object = |fields: usize| {
+        let fields: Vec<String> = (0..fields).map(|n| format!("\"{n}\":1")).collect();
+        format!("{{{}}}", fields.join(","))
+    };
+    for path in ["/", "/push", "/task/add"] {
+        let answer = server.post(path, &object(257)).await;
+        failed(path, answer, 413, "257 fields, over the limit of 256");
+        failed(path, server.post(path, &object(256)).await, 400, "is ");
+    }
+    server.post("/v1/jobs", &object(257)).await.refused(413, "too_large", None);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn strange_bytes_are_told_in_each_shape() {
     let server = Server::start().await;
     let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(9000), "]".repeat(9000)).into_bytes();
@@ -152,7 +170,7 @@ async fn a_foreign_page_reaches_no_dialect() {
 
 #[tokio::test]
 async fn a_stop_answers_those_who_wait() {
-    let server = Server::start().await;
+    let server = Server::with(|config| config.drain = Duration::from_secs(5)).await;
     let address = server.address();
     let ask = |path: &'static str, body: &'static str| {
         tokio::spawn(async move {
@@ -169,10 +187,12 @@ async fn a_stop_answers_those_who_wait() {
     let one = ask("/", r#"{"command":"pop","topic":"a","wait":"5m"}"#);
     let other = ask("/pop", r#"{"topic":"b"}"#);
     for topic in ["a", "b"] {
-        while server.get(&format!("/v1/topics/{topic}")).await.status != 200 {}
+        server.waited_for(topic).await;
     }
     server.stop().await;
-    let (one, other) = (one.await.expect("no panic"), other.await.expect("no panic"));
+    let both = async { (one.await.expect("no panic"), other.await.expect("no panic")) };
+    let (one, other) =
+        tokio::time::timeout(Duration::from_secs(30), both).await.expect("both are answered");
     assert!(one.ends_with(r#"{"success":true,"error":null,"id":null,"value":null}"#), "{one}");
     assert!(other.ends_with(r#"{"code":0,"message":"ok","data":null}"#), "{other}");
 }

@@ -35,6 +35,7 @@ async fn a_job_lives_by_these_calls_alone() {
     assert_eq!(call(&server, "/push", PUSH).await, Value::Null);
     let got = call(&server, "/get", r#"{"id":"1"}"#).await;
     let due = got["delay"].as_u64().expect("a number");
+    assert_eq!(due.to_string().len(), 10, "seconds");
     assert_eq!(
         got,
         json!({"topic": "order", "id": "1", "delay": due, "ttr": 120, "body": "{\"uid\":10}"})
@@ -76,7 +77,7 @@ async fn a_push_of_the_same_id_takes_the_place_of_the_first() {
 async fn a_pop_looks_into_a_list_of_topics_and_waits() {
     let server = Server::start().await;
     let (popped, ()) = tokio::join!(call(&server, "/pop", r#"{"topic":"a, b,,c"}"#), async {
-        while server.get("/v1/topics/c").await.status != 200 {}
+        server.waited_for("c").await;
         let push = r#"{"topic":"b","id":"1","delay":3600,"ttr":1,"body":"x"}"#;
         call(&server, "/push", push).await;
         run(&server, "b", "1").await;

@@ -19,6 +19,10 @@ pub(crate) struct Fields<'a> {
     asked: Vec<&'static str>,
 }
 
+/// The most fields that an object may have: far more than any has, and few enough to be compared
+/// with one another.
+const FIELDS_MAX: usize = 256;
+
 /// The bytes of a request as text.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|cause| {
@@ -65,6 +69,11 @@ impl<'a> Fields<'a> {
             });
         }
         let Pairs(fields) = serde_json::from_str(text).map_err(not_json)?;
+        if fields.len() > FIELDS_MAX {
+            let given = fields.len();
+            let message = format!("an object has {given} fields, over the limit of {FIELDS_MAX}");
+            return Err(Refused::new(Code::TooLarge, message));
+        }
         for (at, (name, _)) in fields.iter().enumerate() {
             if fields[..at].iter().any(|(earlier, _)| earlier == name) {
                 let message = format!("`{}` is given twice", short(name));
