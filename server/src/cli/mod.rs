@@ -1,12 +1,31 @@
-//! The command line: one file a verb.
+//! The command line: one file a verb, or a family of small ones.
 //!
+//! All verbs but serve, config, check and completions call a server over its HTTP API.
 //! Data goes to stdout, all else to stderr. Exit codes: 0 done, 1 not found or empty, 2 wrong use
 //! or failure.
 
+mod add;
+mod body;
 mod check;
+mod client;
 mod completions;
 mod config;
+mod delete;
+mod get;
+mod history;
+mod hold;
+mod jobs;
+mod json;
+mod one;
+mod path;
+mod pause;
+mod pop;
+mod redrive;
 mod serve;
+mod settle;
+mod text;
+mod topics;
+mod update;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -29,6 +48,9 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   linger serve                     with nothing set: on 127.0.0.1:7300, jobs in ./linger-data
+  linger add hello --delay 5s hi   a job that is due in five seconds
+  linger pop hello --wait 10s      take it, and then: linger finish hello ID
+  linger jobs hello                what is there, and when it is due
   linger config                    what is in force, and where it came from
   linger check ./linger-data       whether a store is in good order
 
@@ -37,6 +59,24 @@ Exit codes: 0 done, 1 not found or empty, 2 wrong use or failure.";
 #[derive(Subcommand)]
 enum Verb {
     Serve(serve::Serve),
+    Add(add::Add),
+    Pop(pop::Pop),
+    Finish(settle::Finish),
+    Fail(settle::Fail),
+    Release(settle::Release),
+    Touch(settle::Touch),
+    Get(get::Get),
+    Update(update::Update),
+    Delete(delete::Delete),
+    Run(hold::Run),
+    Hold(hold::Hold),
+    Unhold(hold::Unhold),
+    History(history::History),
+    Jobs(jobs::Jobs),
+    Topics(topics::Topics),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
+    Redrive(redrive::Redrive),
     Config(config::Show),
     Check(check::Check),
     Completions(completions::Completions),
@@ -51,6 +91,8 @@ enum End {
     No,
 }
 
+/// Not found, or empty.
+const NO: u8 = 1;
 /// Wrong use, or a failure.
 const FAILED: u8 = 2;
 
@@ -66,10 +108,11 @@ pub fn main() -> ExitCode {
     };
     match cli.verb.run() {
         Ok(End::Done) => ExitCode::SUCCESS,
-        Ok(End::No) => ExitCode::from(1),
+        Ok(End::No) => ExitCode::from(NO),
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "linger: {}", sentence(&error));
-            ExitCode::from(FAILED)
+            note(&sentence(&error));
+            let refused = error.downcast_ref::<client::Refused>();
+            ExitCode::from(if refused.is_some_and(|it| it.is_not_found()) { NO } else { FAILED })
         }
     }
 }
@@ -78,6 +121,24 @@ impl Verb {
     fn run(self) -> Result<End> {
         match self {
             Verb::Serve(verb) => verb.run(),
+            Verb::Add(verb) => verb.run(),
+            Verb::Pop(verb) => verb.run(),
+            Verb::Finish(verb) => verb.run(),
+            Verb::Fail(verb) => verb.run(),
+            Verb::Release(verb) => verb.run(),
+            Verb::Touch(verb) => verb.run(),
+            Verb::Get(verb) => verb.run(),
+            Verb::Update(verb) => verb.run(),
+            Verb::Delete(verb) => verb.run(),
+            Verb::Run(verb) => verb.run(),
+            Verb::Hold(verb) => verb.run(),
+            Verb::Unhold(verb) => verb.run(),
+            Verb::History(verb) => verb.run(),
+            Verb::Jobs(verb) => verb.run(),
+            Verb::Topics(verb) => verb.run(),
+            Verb::Pause(verb) => verb.run(),
+            Verb::Resume(verb) => verb.run(),
+            Verb::Redrive(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
             Verb::Check(verb) => verb.run(),
             Verb::Completions(verb) => verb.run(),
@@ -114,14 +175,25 @@ fn environment() -> Result<Vec<(String, String)>> {
     .collect()
 }
 
+/// Says something on stderr. If nobody listens there, nobody is left to tell.
+fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "linger: {text}");
+}
+
+/// Whoever reads stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    There,
+    Gone,
+}
+
 /// Writes data to stdout. A reader that has seen enough, such as `head`, is no failure.
-fn output(data: impl AsRef<[u8]>) -> Result<()> {
+fn output(data: impl AsRef<[u8]>) -> Result<Reader> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(data.as_ref()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to stdout")
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(error).context("cannot write to stdout"),
     }
 }
 

@@ -1,0 +1,344 @@
+//! Calls to a server: where it is, by which key, and how its answers are shown.
+
+use std::fmt;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, Client as Http};
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use tokio::runtime::Runtime;
+
+use super::json::{Object, indented};
+use super::text::plain;
+use super::{Reader, output};
+
+const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
+/// How long a connection may take to come about.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// How long an answer may take where nobody asked the server to wait.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// How often a connection that is silent for long is probed, so that a dead server is noticed.
+const PROBE_TIME: Duration = Duration::from_secs(30);
+/// The most that is read of an answer: twice what a server can be set to give.
+const ANSWER_BYTES_MAX: usize = 2 << 30;
+
+/// What every verb that calls a server takes.
+#[derive(clap::Args)]
+pub(super) struct Remote {
+    /// Where the server is [env: LINGER_SERVER] [default: http://127.0.0.1:7300]
+    // By argument: a heading for all would reach the arguments of the verb behind these.
+    #[arg(long, value_name = "URL", help_heading = "Server")]
+    server: Option<String>,
+    /// The API key [env: LINGER_KEY]
+    #[arg(long, value_name = "KEY", help_heading = "Server")]
+    key: Option<String>,
+    /// Print the server's JSON as it is
+    #[arg(long)]
+    json: bool,
+}
+
+impl Remote {
+    /// A client for this server. Nothing is sent yet.
+    pub(super) fn client(&self) -> Result<Client> {
+        let server = given(&self.server, "LINGER_SERVER")?;
+        let base = base(server.as_deref().unwrap_or(SERVER_DEFAULT))?;
+        let key = given(&self.key, "LINGER_KEY")?.map(|key| bearer(&key)).transpose()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT_TIME));
+        connector.set_keepalive(Some(PROBE_TIME));
+        connector.set_nodelay(true);
+        let http = Http::builder(TokioExecutor::new()).build(connector);
+        let form = match (self.json, std::io::stdout().is_terminal()) {
+            (false, _) => Form::Text,
+            (true, false) => Form::Json,
+            (true, true) => Form::IndentedJson,
+        };
+        Ok(Client { base, key, form, runtime, http })
+    }
+}
+
+/// A flag, or else the variable; an empty variable is not set.
+fn given(flag: &Option<String>, variable: &str) -> Result<Option<String>> {
+    if flag.is_some() {
+        return Ok(flag.clone());
+    }
+    let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let value = value.into_string().ok().with_context(|| format!("{variable} is not UTF-8"))?;
+    Ok(Some(value))
+}
+
+/// The server's URL without anything behind its port.
+fn base(url: &str) -> Result<String> {
+    let lower = url.to_ascii_lowercase();
+    if lower.starts_with("https://") {
+        let instead = &url["https://".len()..];
+        bail!(
+            "https is not in this version yet, so `{url}` cannot be called; give http://{instead}"
+        );
+    }
+    let Some(rest) = lower.strip_prefix("http://") else {
+        let like = if authority(&lower).is_some() { &lower } else { "127.0.0.1:7300" };
+        bail!("the server `{url}` is not a URL; give one such as http://{like}");
+    };
+    let name = rest.strip_suffix('/').unwrap_or(rest);
+    match authority(name) {
+        Some(name) => Ok(format!("http://{name}")),
+        None => bail!(
+            "the server `{url}` is not http://, a host and maybe a port; give a URL such as {SERVER_DEFAULT}"
+        ),
+    }
+}
+
+/// A host and maybe a port, if that is what it is.
+fn authority(text: &str) -> Option<&str> {
+    // A key or a path in the URL would be dropped without a word.
+    if text.contains(['@', '/', '?', '#', '\\']) {
+        return None;
+    }
+    let authority: hyper::http::uri::Authority = text.parse().ok()?;
+    let port = text.strip_prefix(authority.host())?;
+    let is_right = !authority.host().is_empty() && (port.is_empty() || authority.port().is_some());
+    is_right.then_some(text)
+}
+
+fn bearer(key: &str) -> Result<HeaderValue> {
+    let is_right = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_right {
+        bail!("the key is empty or has characters other than ASCII letters, digits and signs");
+    }
+    let mut value = HeaderValue::from_str(&format!("Bearer {key}"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Someone who calls a server.
+pub(super) struct Client {
+    base: String,
+    key: Option<HeaderValue>,
+    form: Form,
+    runtime: Runtime,
+    http: Http<HttpConnector, Full<Bytes>>,
+}
+
+/// How answers are printed.
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Json,
+    IndentedJson,
+}
+
+/// How long an answer is waited for.
+#[derive(Clone, Copy)]
+pub(super) enum Patience {
+    /// As long as an answer may take.
+    Usual,
+    /// Until the server answers: it was asked to wait, and knows how long.
+    Server,
+}
+
+impl Client {
+    /// Asks for what is at a path.
+    pub(super) fn get(&self, path: &str) -> Result<Answer> {
+        self.call(Method::GET, path, None, Patience::Usual)
+    }
+
+    /// Has something done.
+    pub(super) fn post(&self, path: &str, fields: &Object) -> Result<Answer> {
+        self.call(Method::POST, path, Some(fields), Patience::Usual)
+    }
+
+    /// Calls, and answers what is no refusal.
+    pub(super) fn call(
+        &self,
+        method: Method,
+        path: &str,
+        fields: Option<&Object>,
+        patience: Patience,
+    ) -> Result<Answer> {
+        let request = self.request(method, path, fields)?;
+        let (status, bytes) = self.runtime.block_on(async {
+            let exchange = self.exchange(request);
+            match patience {
+                Patience::Server => exchange.await,
+                Patience::Usual => match tokio::time::timeout(ANSWER_TIME, exchange).await {
+                    Ok(answered) => answered,
+                    Err(_) => bail!(
+                        "{} did not answer within {}; whether it did what was asked is unknown",
+                        self.base,
+                        linger::time::format_duration(ANSWER_TIME)
+                    ),
+                },
+            }
+        })?;
+        let is_json = serde_json::from_slice::<IgnoredAny>(&bytes).is_ok();
+        match String::from_utf8(bytes.into()) {
+            Ok(text) if is_json && status.is_success() => Ok(Answer { text, form: self.form }),
+            Ok(text) => Err(match serde_json::from_str::<Failed>(&text) {
+                Ok(failed) => failed.error.into(),
+                Err(_) => self.stranger(status),
+            }),
+            Err(_) => Err(self.stranger(status)),
+        }
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        fields: Option<&Object>,
+    ) -> Result<Request<Full<Bytes>>> {
+        let uri: Uri = format!("{}{path}", self.base).parse().context("cannot ask for this")?;
+        let body = fields.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+        let mut request = Request::new(Full::from(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        if fields.is_some() {
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(CONTENT_TYPE, json);
+        }
+        if let Some(key) = &self.key {
+            request.headers_mut().insert(AUTHORIZATION, key.clone());
+        }
+        Ok(request)
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes)> {
+        let broken =
+            || format!("{} broke off; whether it did what was asked is unknown", self.base);
+        let answer = match self.http.request(request).await {
+            Ok(answer) => answer,
+            Err(cause) if cause.is_connect() => return Err(self.nobody(&cause)),
+            Err(cause) => return Err(cause).with_context(broken),
+        };
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|cause| anyhow!(cause)).with_context(broken)?;
+        Ok((head.status, body.to_bytes()))
+    }
+
+    fn nobody(&self, cause: &legacy::Error) -> anyhow::Error {
+        let mut cause: &dyn std::error::Error = cause;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        anyhow!(
+            "no server answers at {} ({cause}); start one with `linger serve`, or name another \
+             with --server or LINGER_SERVER",
+            self.base
+        )
+    }
+
+    fn stranger(&self, status: StatusCode) -> anyhow::Error {
+        anyhow!(
+            "{} answered {status}, and not as Linger does; give the URL of a Linger server",
+            self.base
+        )
+    }
+}
+
+/// What a server answered.
+pub(super) struct Answer {
+    text: String,
+    form: Form,
+}
+
+impl Answer {
+    /// The answer, in the shape that it should have.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(&self.text).context("the server's answer is not as expected")
+    }
+
+    /// Prints the answer as it was asked for: as JSON, or in the words of `human`.
+    pub(super) fn print(&self, human: impl FnOnce() -> String) -> Result<Reader> {
+        match self.form {
+            Form::Text => output(human()),
+            Form::Json => output(format!("{}\n", self.text)),
+            Form::IndentedJson => output(format!("{}\n", indented(&self.text))),
+        }
+    }
+}
+
+/// An answer that is a refusal.
+#[derive(Deserialize)]
+struct Failed {
+    error: Refused,
+}
+
+/// Why a server refused.
+#[derive(Debug, Deserialize)]
+pub(super) struct Refused {
+    code: String,
+    message: String,
+}
+
+impl Refused {
+    /// Whether what was asked for is not there.
+    pub(super) fn is_not_found(&self) -> bool {
+        self.code == "not_found"
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", plain(&self.message), plain(&self.code))
+    }
+}
+
+impl std::error::Error for Refused {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_a_host_and_maybe_a_port() {
+        for (url, right) in [
+            ("http://127.0.0.1:7300", "http://127.0.0.1:7300"),
+            ("http://Queue.example/", "http://queue.example"),
+            ("HTTP://[::1]:7300", "http://[::1]:7300"),
+        ] {
+            assert_eq!(base(url).unwrap(), right);
+        }
+    }
+
+    #[test]
+    fn a_wrong_url_is_told_with_what_would_be_right() {
+        for (url, told) in [
+            ("localhost:7300", "give one such as http://localhost:7300"),
+            ("", "give one such as http://127.0.0.1:7300"),
+            ("ftp://x", "give one such as http://127.0.0.1:7300"),
+            ("https://x:1", "https is not in this version yet"),
+            ("http://", "give a URL such as http://127.0.0.1:7300"),
+            ("http://:7300", "give a URL such as"),
+            ("http://x:99999", "give a URL such as"),
+            ("http://x:", "give a URL such as"),
+            ("http://key@x", "give a URL such as"),
+            ("http://x/v1", "give a URL such as"),
+            ("http://x?a", "give a URL such as"),
+            ("http://x y", "give a URL such as"),
+        ] {
+            let refusal = base(url).expect_err(url).to_string();
+            assert!(refusal.contains(told), "{url}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn a_key_must_fit_into_a_header() {
+        assert_eq!(bearer("lk_a.b-1=").unwrap(), "Bearer lk_a.b-1=");
+        for bad in ["", "a b", "a\nb", "é"] {
+            assert!(bearer(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,528 @@
+//! The verbs that call a server, as the built binary runs them.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
+
+use linger::retry::Retry;
+use linger_server::config::Config;
+use linger_server::serve::{self, Running};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// A server of its own for each test.
+struct Server {
+    runtime: Runtime,
+    running: Running,
+    url: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Server {
+        Server::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Config)) -> Server {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::defaults();
+        config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        config.store = folder.path().join("data");
+        change(&mut config);
+        let workers =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = workers.unwrap();
+        let running = runtime.block_on(async {
+            let mut running = serve::start(config).await.expect("it starts");
+            running.ready().await.expect("it is ready");
+            running
+        });
+        let url = format!("http://{}", running.address());
+        Server { runtime, running, url, _folder: folder }
+    }
+
+    fn stop(self) {
+        self.runtime.block_on(self.running.stop()).expect("it stops in good order");
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = command(args);
+        command.env("LINGER_SERVER", &self.url);
+        command
+    }
+
+    /// Runs a verb.
+    #[track_caller]
+    fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().unwrap())
+    }
+
+    /// Runs a verb that must do as it is told, and answers what it prints.
+    #[track_caller]
+    fn done(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+        ran.out
+    }
+
+    /// Runs a verb with `--json` that must do as it is told.
+    #[track_caller]
+    fn json(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.done(&[args, &["--json"]].concat())).unwrap()
+    }
+
+    /// Runs a verb that reads this from stdin.
+    #[track_caller]
+    fn feed(&self, args: &[&str], stdin: &[u8]) -> Ran {
+        let mut child = spawn(self.command(args).stdin(Stdio::piped()));
+        child.stdin.take().unwrap().write_all(stdin).unwrap();
+        Ran::of(child.wait_with_output().unwrap())
+    }
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linger"));
+    command.env_clear().args(args).stdin(Stdio::null());
+    command
+}
+
+fn spawn(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a verb did.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Ran {
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        let code = output.status.code().expect("it was not killed");
+        Ran { code, out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Asserts that nothing was there, and what was said about it.
+    #[track_caller]
+    fn none(self, told: &str) {
+        assert_eq!((self.code, self.err.as_str()), (1, told), "{}", self.out);
+    }
+
+    /// Asserts a failure that printed no data, and answers what was said.
+    #[track_caller]
+    fn failed(self) -> String {
+        assert_eq!((self.code, self.out.as_str()), (2, ""), "{}", self.err);
+        self.err
+    }
+}
+
+/// The value in a line of a name and a value.
+fn value<'a>(lines: &'a str, name: &str) -> &'a str {
+    let mut found = lines.lines().filter_map(|line| line.split_once(' '));
+    found.find(|(first, _)| *first == name).map_or("", |(_, value)| value.trim_start())
+}
+
+/// Someone who answers so many requests with these bodies, and then tells what was asked.
+fn puppet(answers: Vec<(&'static str, String)>) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let answer = |(status, body): (&str, String)| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            );
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8(head).unwrap()
+        };
+        answers.into_iter().map(answer).collect()
+    });
+    (url, asked)
+}
+
+#[test]
+fn a_job_lives_from_add_to_finish() {
+    let server = Server::start();
+    let added =
+        server.done(&["add", "orders", "--id", "42", "--delay", "1h", "--ttr", "90s", "{}"]);
+    assert_eq!((value(&added, "id"), value(&added, "state")), ("42", "delayed"));
+    assert_eq!(value(&server.done(&["get", "orders", "42"]), "ttr"), "1m30s");
+    let updated = server.done(&[
+        "update",
+        "orders",
+        "42",
+        "--body",
+        r#"{"a": 1.50}"#,
+        "--priority",
+        "7",
+        "--if-version",
+        "1",
+    ]);
+    assert_eq!((value(&updated, "version"), value(&updated, "priority")), ("2", "7"));
+    assert_eq!(value(&server.done(&["hold", "orders", "42"]), "state"), "held");
+    assert_eq!(value(&server.done(&["unhold", "orders", "42"]), "state"), "delayed");
+    assert_eq!(value(&server.done(&["run", "orders", "42"]), "state"), "ready");
+    let popped = server.done(&["pop", "orders", "--ttr", "5m"]);
+    assert_eq!((value(&popped, "id"), value(&popped, "body")), ("42", r#"{"a": 1.50}"#));
+    let lease = value(&popped, "lease");
+    let touched = server.done(&["touch", "orders", "42", "--lease", lease, "--ttr", "2h"]);
+    assert!(value(&touched, "reserved_until") > value(&popped, "reserved_until"));
+    let finished = server.done(&["finish", "orders", "42", "--lease", lease]);
+    assert_eq!(finished, "changed  true\n");
+    server
+        .run(&["get", "orders", "42"])
+        .none("linger: topic `orders` has no job `42` (not_found)\n");
+    server.stop();
+}
+
+#[test]
+fn attempts_end_as_the_worker_says() {
+    let server = Server::start();
+    let pop = |topic: &str| value(&server.done(&["pop", topic]), "lease").to_owned();
+    for (topic, verb, state) in [
+        ("a", &["fail", "a", "1", "--error", "closed", "--retry-in", "1h"][..], "retry"),
+        ("b", &["fail", "b", "1", "--again", "--retry-in", "1h"], "retry"),
+        ("c", &["release", "c", "1", "--delay", "1h"], "delayed"),
+        ("d", &["release", "d", "1"], "ready"),
+    ] {
+        server.done(&["add", topic, "--id", "1"]);
+        let lease = pop(topic);
+        let ended = server.done(&[verb, &["--lease", &lease]].concat());
+        assert_eq!(value(&ended, "state"), state, "{verb:?}");
+        let late = server.run(&[verb, &["--lease", &lease]].concat()).failed();
+        assert!(late.ends_with("(lease_lost)\n"), "{late}");
+    }
+    let history = server.done(&["history", "a", "1"]);
+    let rows: Vec<&str> = history.lines().collect();
+    assert!(rows[0].starts_with("AT") && rows[0].ends_with("ERROR"), "{history}");
+    assert!(rows[1].contains("  added  ") && rows[2].contains("  failed  "), "{history}");
+    assert!(rows[2].ends_with("  closed"), "{history}");
+    let again = server.json(&["history", "b", "1"]);
+    assert_eq!(again["history"][1]["what"], "again");
+    server.stop();
+}
+
+#[test]
+fn dead_jobs_are_redriven_one_or_all() {
+    let server = Server::with(|config| config.defaults.retry = Retry::default().attempts(1));
+    for id in ["1", "2", "3"] {
+        server.done(&["add", "t", "--id", id]);
+        server.done(&["pop", "t"]);
+        server.done(&["fail", "t", id]);
+    }
+    assert_eq!(server.done(&["jobs", "t", "--state", "dead"]).lines().count(), 4);
+    let redriven = server.done(&["redrive", "t", "2"]);
+    assert_eq!((value(&redriven, "changed"), value(&redriven, "state")), ("true", "ready"));
+    assert!(server.run(&["redrive", "t", "2"]).failed().ends_with("(wrong_state)\n"));
+    server.run(&["redrive", "t", "9"]).none("linger: topic `t` has no job `9` (not_found)\n");
+    assert_eq!(server.done(&["redrive", "t"]), "count  2\n");
+    server.run(&["redrive", "t"]).none("linger: no job is dead\n");
+    server.stop();
+}
+
+#[test]
+fn what_is_not_there_is_exit_code_1() {
+    let server = Server::start();
+    for (verb, out, err) in [
+        (&["pop", "t"][..], "{\"jobs\":[]}\n", "no job is ready"),
+        (&["pop", "t", "u", "--wait", "1ms"], "{\"jobs\":[]}\n", "no job is ready"),
+        (&["jobs", "t"], "{\"jobs\":[]}\n", "no such jobs"),
+        (&["topics"], "{\"topics\":[]}\n", "no such topics"),
+        (&["get", "t", "1"], "", "topic `t` has no job `1` (not_found)"),
+        (&["delete", "t", "1"], "", "topic `t` has no job `1` (not_found)"),
+        (&["finish", "t", "1"], "", "topic `t` has no job `1` (not_found)"),
+        (&["history", "t", "1"], "", "topic `t` has no job `1` (not_found)"),
+    ] {
+        let ran = server.run(verb);
+        assert_eq!(ran.out, "", "{verb:?}");
+        ran.none(&format!("linger: {err}\n"));
+        let ran = server.run(&[verb, &["--json"]].concat());
+        assert_eq!(ran.out, out, "{verb:?}");
+        ran.none(&format!("linger: {err}\n"));
+    }
+    server.stop();
+}
+
+#[test]
+fn refusals_are_told_with_their_code() {
+    let server = Server::start();
+    server.done(&["add", "t", "--id", "1", "--delay", "1h"]);
+    for (verb, told) in [
+        (&["add", "t", "--id", "1"][..], "(already_exists)"),
+        (&["add", "t", "--delay", "soon"], "delay is \"soon\"; give a number of seconds"),
+        (&["add", "t", "--at", "never"], "(invalid)"),
+        (&["add", " t"], "(invalid)"),
+        (&["finish", "t", "1"], "(wrong_state)"),
+        (&["delete", "t", "1", "--if-version", "9"], "(version_mismatch)"),
+        (&["update", "t", "1", "--ttr", "8d"], "(invalid)"),
+        (&["jobs", "t", "--limit", "0"], "limit is 0; give 1 to 1000 (invalid)"),
+        (&["pause", "t", "--for", "x"], "(invalid)"),
+    ] {
+        let err = server.run(verb).failed();
+        assert!(err.starts_with("linger: ") && err.contains(told), "{verb:?}: {err}");
+        assert_eq!(server.run(&[verb, &["--json"]].concat()).failed(), err, "{verb:?}");
+    }
+    let kept = ["add", "t", "--id", "1", "--on-conflict", "keep"];
+    assert_eq!(value(&server.done(&kept), "state"), "delayed");
+    assert_eq!(server.done(&["delete", "t", "1", "--if-version", "1"]), "changed  true\n");
+    server.stop();
+}
+
+#[test]
+fn wrong_use_is_exit_code_2_and_calls_nobody() {
+    for (args, told) in [
+        (&["add"][..], "<TOPIC>"),
+        (&["add", ""], "<TOPIC>"),
+        (&["get", "t", ""], "<ID>"),
+        (&["pop"], "<TOPIC>"),
+        (&["add", "t", "--delay", "1", "--at", "2"], "--at"),
+        (&["add", "t", "--on-conflict", "x"], "reject, keep, replace"),
+        (&["jobs", "t", "--state", "x"], "delayed, ready"),
+        (&["update", "t", "1"], "--delay"),
+        (&["update", "t", "1", "--text"], "--body"),
+        (&["fail", "t", "1", "--again", "--error", "x"], "--error"),
+        (&["topics", "--server", "localhost:1"], "give one such as http://localhost:1"),
+        (&["topics", "--server", "http://h/v1"], "give a URL such as http://127.0.0.1:7300"),
+        (&["topics", "--server", "https://h"], "https is not in this version yet"),
+        (&["topics", "--key", "a b"], "the key is empty or has characters"),
+    ] {
+        let err = Ran::of(command(args).output().unwrap()).failed();
+        assert!(err.contains(told), "{args:?}: {err}");
+        assert!(!err.contains("no server answers"), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_with_the_remedy() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let err = Ran::of(command(&["topics", "--server", &url]).output().unwrap()).failed();
+    assert!(err.starts_with(&format!("linger: no server answers at {url} (")), "{err}");
+    assert!(err.contains("start one with `linger serve`"), "{err}");
+}
+
+#[test]
+fn a_stranger_is_not_taken_for_a_server() {
+    for (status, body) in
+        [("200 OK", "<html>"), ("404 Not Found", "nope"), ("502 Bad Gateway", "{\"error\":\"x\"}")]
+    {
+        let (url, asked) = puppet(vec![(status, body.to_owned())]);
+        let err =
+            Ran::of(command(&["get", "t", "1", "--json", "--server", &url]).output().unwrap());
+        let told = format!("linger: {url} answered {status}, and not as Linger does");
+        let err = err.failed();
+        assert!(err.starts_with(&told), "{err}");
+        asked.join().unwrap();
+    }
+}
+
+#[test]
+fn json_is_printed_as_the_server_gives_it() {
+    let server = Server::start();
+    let body = r#"{"z": 1.50, "a": [12345678901234567890123]}"#;
+    server.done(&["add", "t", "--id", "1", body]);
+    let job = server.done(&["get", "t", "1", "--json"]);
+    assert!(job.starts_with(r#"{"topic":"t","id":"1","number":1,"#), "{job}");
+    assert!(job.ends_with(&format!("\"body\":{body}}}\n")), "{job}");
+    assert_eq!(job.lines().count(), 1);
+    let paused = server.json(&["pause", "t", "--for", "1h"]);
+    assert_eq!((&paused["paused"], &paused["counts"]["ready"]), (&json!(true), &json!(1)));
+    server.stop();
+}
+
+#[test]
+fn bodies_come_from_the_line_or_from_stdin() {
+    let server = Server::start();
+    let stored = |id: &str| {
+        let job = server.json(&["get", "t", id]);
+        (job["body"].clone(), job["body_base64"].clone())
+    };
+    for (id, body, right) in [
+        ("1", "plain", json!("plain")),
+        ("2", "-5", json!(-5)),
+        ("3", "null", json!(null)),
+        ("4", r#""quoted""#, json!(r#""quoted""#)),
+        ("5", "", json!("")),
+    ] {
+        server.done(&["add", "t", "--id", id, body]);
+        assert_eq!(stored(id).0, right, "{body}");
+    }
+    server.done(&["add", "t", "--id", "6", "--text", "[1]"]);
+    assert_eq!(stored("6").0, json!("[1]"));
+    for (id, stdin, right) in [
+        ("7", &b"two\nlines\n"[..], (json!("two\nlines\n"), json!(null))),
+        ("8", b"{\"a\": 1}\n", (json!({"a": 1}), json!(null))),
+        ("9", b"\xff\x00", (json!(null), json!("/wA="))),
+        ("10", b"", (json!(""), json!(null))),
+    ] {
+        let ran = server.feed(&["add", "t", "--id", id, "-"], stdin);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{id}");
+        assert_eq!(stored(id), right, "{id}");
+    }
+    assert_eq!(server.feed(&["update", "t", "1", "--body", "-", "--text"], b"7").code, 0);
+    assert_eq!(stored("1").0, json!("7"));
+    server.stop();
+}
+
+#[test]
+fn names_may_be_strange() {
+    let server = Server::start();
+    for (topic, id) in [
+        ("a/b c?", "x/../y"),
+        ("支付宝", "订单#1"),
+        ("..", "."),
+        (".", ".."),
+        ("100%", "%2F"),
+        ("a+b&c=d", "'\"\\"),
+    ] {
+        assert_eq!(value(&server.done(&["add", topic, "--id", id, "x"]), "topic"), topic);
+        assert_eq!(server.json(&["get", topic, id])["id"], id);
+        assert_eq!(server.json(&["jobs", topic, "--id-prefix", id])["jobs"][0]["id"], id);
+        assert_eq!(server.json(&["topics", topic])["topics"][0]["topic"], topic);
+        assert_eq!(value(&server.done(&["pause", topic]), "paused"), "true");
+        assert_eq!(value(&server.done(&["resume", topic]), "paused"), "false");
+        assert_eq!(value(&server.done(&["pop", topic]), "id"), id);
+        assert_eq!(server.done(&["finish", topic, id]), "changed  true\n");
+    }
+    server.stop();
+}
+
+#[test]
+fn the_server_is_named_by_a_flag_or_else_by_the_environment() {
+    let server = Server::start();
+    let run = |variable: &str, args: &[&str]| {
+        Ran::of(command(args).env("LINGER_SERVER", variable).output().unwrap())
+    };
+    assert_eq!(run(&server.url, &["add", "t"]).code, 0);
+    assert_eq!(run("http://127.0.0.1:1", &["topics", "--server", &server.url]).code, 0);
+    assert!(run("nonsense", &["topics"]).failed().contains("`nonsense` is not a URL"));
+    // Whoever may be there by default: the variable is not taken for a URL.
+    let unset = run("", &["get", "no such topic", "no such job"]);
+    assert!(!unset.err.contains("is not a URL"), "{}", unset.err);
+    server.stop();
+}
+
+#[test]
+fn the_key_is_sent_as_a_bearer() {
+    let asked = |variable: &str, flags: &[&str]| {
+        let (url, asked) = puppet(vec![("200 OK", "{\"topics\":[]}".into())]);
+        let args = [&["topics", "--server", &url], flags].concat();
+        assert_eq!(
+            command(&args).env("LINGER_KEY", variable).output().unwrap().status.code(),
+            Some(1)
+        );
+        asked.join().unwrap().remove(0).to_ascii_lowercase()
+    };
+    assert!(asked("from-env", &[]).contains("authorization: bearer from-env\r\n"));
+    assert!(asked("from-env", &["--key", "k1"]).contains("authorization: bearer k1\r\n"));
+    assert!(!asked("", &[]).contains("authorization"));
+}
+
+#[test]
+fn jobs_are_listed_page_by_page_or_all() {
+    let server = Server::start();
+    for (id, at) in [("b", "4102444800"), ("支付宝", "2100-01-01T00:00:01Z"), ("c", "4102444802")]
+    {
+        server.done(&["add", "t", "--id", id, "--at", at, "--priority", "5", "x\ty"]);
+    }
+    let table = "\
+ID      STATE    DUE                       ATTEMPT  PRIORITY  ERROR  BODY
+b       delayed  2100-01-01T00:00:00.000Z  0        5                x\\ty
+支付宝  delayed  2100-01-01T00:00:01.000Z  0        5                x\\ty
+c       delayed  2100-01-01T00:00:02.000Z  0        5                x\\ty
+";
+    assert_eq!(server.done(&["jobs", "t", "--body"]), table);
+    let all = server.done(&["jobs", "t", "--limit", "2", "--all"]);
+    assert_eq!(all.lines().count(), 4, "{all}");
+    let documents = server.done(&["jobs", "t", "--limit", "1", "--all", "--json"]);
+    let ids = documents.lines().filter_map(|page| {
+        let page: Value = serde_json::from_str(page).unwrap();
+        page["jobs"][0]["id"].as_str().map(str::to_owned)
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), ["b", "支付宝", "c"]);
+
+    let first = server.run(&["jobs", "t", "--limit", "2"]);
+    assert_eq!((first.code, first.out.lines().count()), (0, 3));
+    let cursor = first.err.strip_prefix("linger: there are more: --cursor ").unwrap();
+    let cursor = cursor.strip_suffix(", or --all\n").unwrap();
+    let second = server.done(&["jobs", "t", "--cursor", cursor]);
+    assert!(second.lines().nth(1).is_some_and(|row| row.starts_with("c ")), "{second}");
+    for (filter, ids) in [
+        (&["--due-before", "2100-01-01T00:00:01Z"][..], &["b"][..]),
+        (&["--due-after", "4102444802"], &["c"]),
+        (&["--id-prefix", "支"], &["支付宝"]),
+    ] {
+        let found = server.json(&[&["jobs", "t"], filter].concat());
+        let found = found["jobs"].as_array().unwrap().iter().map(|job| job["id"].clone());
+        assert_eq!(found.collect::<Vec<_>>(), ids, "{filter:?}");
+    }
+    server.stop();
+}
+
+#[test]
+fn topics_are_listed_with_their_counts() {
+    let server = Server::start();
+    server.done(&["add", "shop.a"]);
+    server.done(&["add", "shop.b", "--held"]);
+    server.done(&["add", "other"]);
+    server.done(&["pause", "shop.b"]);
+    server.run(&["pop", "shop.b"]).none("linger: no job is ready\n");
+    let table = "\
+TOPIC   PAUSED  DELAYED  READY  RESERVED  RETRY  HELD  DEAD  FINISHED  WAITING
+shop.a  no      0        1      0         0      0     0     0         0
+shop.b  yes     0        0      0         0      1     0     0         0
+";
+    assert_eq!(server.done(&["topics", "shop."]), table);
+    server.stop();
+}
+
+#[test]
+fn topics_follow_the_cursor_to_the_end() {
+    let page = |name: &str, rest: &str| {
+        ("200 OK", format!(r#"{{"topics":[{{"topic":"{name}"}}]{rest}}}"#))
+    };
+    let empty = ("200 OK", r#"{"topics":[]}"#.to_owned());
+    let pages = vec![page("a", r#","cursor":"a""#), page("b/c", r#","cursor":"b/c""#), empty];
+    let (url, asked) = puppet(pages);
+    let ran = Ran::of(command(&["topics", "--json", "--server", &url]).output().unwrap());
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 2), "{ran:?}");
+    let asked = asked.join().unwrap();
+    assert!(asked[2].starts_with("GET /v1/topics?limit=1000&cursor=b%2Fc HTTP"), "{}", asked[2]);
+}
+
+#[test]
+fn a_pop_waits_for_a_job() {
+    let server = Server::start();
+    let waiting = spawn(&mut server.command(&["pop", "a", "b", "--wait", "60s", "--max", "2"]));
+    // A topic without jobs is there for as long as someone waits for it.
+    while server.run(&["topics", "b"]).code != 0 {}
+    server.done(&["add", "b", "--id", "1"]);
+    let popped = Ran::of(waiting.wait_with_output().unwrap());
+    assert_eq!((popped.code, value(&popped.out, "id")), (0, "1"));
+    server.stop();
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let (url, asked) = puppet(vec![("200 OK", r#"{"jobs":[{"id":"1"}],"cursor":"c"}"#.into())]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut list = command(&["jobs", "t", "--all", "--server", &url]);
+    let child = list.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    // The puppet answers once: whoever asks for a second page fails.
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    asked.join().unwrap();
+}
