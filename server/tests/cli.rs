@@ -1,7 +1,7 @@
 //! The verbs that call a server, as the built binary runs them.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::JoinHandle;
 
@@ -305,9 +305,10 @@ fn wrong_use_is_exit_code_2_and_calls_nobody() {
 
 #[test]
 fn a_server_that_is_not_there_is_told_with_the_remedy() {
+    // The near end of a connection: its port is taken, and nobody listens there.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let taken = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let url = format!("http://{}", taken.local_addr().unwrap());
     let err = Ran::of(command(&["topics", "--server", &url]).output().unwrap()).failed();
     assert!(err.starts_with(&format!("linger: no server answers at {url} (")), "{err}");
     assert!(err.contains("start one with `linger serve`"), "{err}");
@@ -505,9 +506,11 @@ fn topics_follow_the_cursor_to_the_end() {
 #[test]
 fn a_pop_waits_for_a_job() {
     let server = Server::start();
-    let waiting = spawn(&mut server.command(&["pop", "a", "b", "--wait", "60s", "--max", "2"]));
+    let mut waiting = spawn(&mut server.command(&["pop", "a", "b", "--wait", "60s", "--max", "2"]));
     // A topic without jobs is there for as long as someone waits for it.
-    while server.run(&["topics", "b"]).code != 0 {}
+    while server.run(&["topics", "b"]).code != 0 {
+        assert!(waiting.try_wait().unwrap().is_none(), "it does not wait");
+    }
     server.done(&["add", "b", "--id", "1"]);
     let popped = Ran::of(waiting.wait_with_output().unwrap());
     assert_eq!((popped.code, value(&popped.out, "id")), (0, "1"));
