@@ -53,6 +53,8 @@ pub(crate) struct Shared {
 
 /// More than a change by hand or a hand-out ever appends, texts apart.
 pub(crate) const CHANGE_BYTES: usize = 1024;
+/// More than a change to a topic ever appends.
+pub(crate) const CONFIGURE_BYTES: usize = 16 * CHANGE_BYTES;
 /// Both texts that a note may carry, at their longest.
 const NOTE_TEXT_BYTES: usize = crate::history::ERROR_BYTES_MAX + crate::history::EXCERPT_BYTES_MAX;
 
@@ -395,8 +397,8 @@ impl Queue for Embedded {
 
     async fn configure(&self, topic: &Topic, change: TopicChange) -> Result<u64> {
         let topic = topic.clone();
-        let log_bytes = 16 * CHANGE_BYTES;
-        self.shared.write(log_bytes, move |state, now| state.configure(&topic, change, now)).await?
+        let act = move |state: &mut State, now| state.configure(&topic, change, now);
+        self.shared.write(CONFIGURE_BYTES, act).await?
     }
 
     fn set_defaults(&self, defaults: Defaults) {

@@ -9,6 +9,7 @@ use crate::queue::{TopicChange, TopicInfo, Topics};
 use crate::record::no_topic;
 use crate::stats::Stats;
 use crate::store::embedded::batch::Tag;
+use crate::store::embedded::call::CONFIGURE_BYTES;
 use crate::store::embedded::codec::{StoredPause, StoredTopic};
 use crate::store::embedded::payload::{NamedTopic, encode_emptied};
 use crate::time::{Now, duration_ms};
@@ -25,6 +26,8 @@ impl State {
             return Err(no_topic(topic));
         }
         let at = self.topic_for(topic);
+        // Emptied and set are one step: their records lie in one batch.
+        self.log.begin_step(CONFIGURE_BYTES);
         let gone = match change {
             TopicChange::Set(settings) => self.set(at, *settings, now),
             TopicChange::Pause(length) => {
