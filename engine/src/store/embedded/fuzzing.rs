@@ -9,7 +9,8 @@ use bytes::Bytes;
 use crc32c::crc32c;
 
 use super::batch::{
-    DECIDED_BYTES, HEAD_BYTES, HEADER_BYTES, Header, Tag, place_of, record_check, segment_header,
+    DECIDED_BYTES, HEAD_BYTES, HEADER_BYTES, Header, Tag, place_of, record_check, records,
+    segment_header,
 };
 use super::check::blank;
 use super::checkpoint::{
@@ -66,7 +67,7 @@ pub fn checkpoint(bytes: &[u8]) -> bool {
 /// Reads one payload; the first byte says of which kind.
 pub fn payload(bytes: &[u8]) -> bool {
     let Some((kind, payload)) = bytes.split_first() else { return false };
-    match kind % 9 {
+    match kind % 10 {
         0 => Cold::decode(Bytes::copy_from_slice(payload)).is_ok(),
         1 => Cold::peek(payload).is_ok(),
         2 => whole(payload, |reader| decode_life(reader, now())).is_ok(),
@@ -75,7 +76,9 @@ pub fn payload(bytes: &[u8]) -> bool {
         5 => whole(payload, StoredKv::decode).is_ok(),
         6 => whole(payload, Own::decode).is_ok(),
         7 => decode_emptied(payload).is_ok(),
-        _ => decode_moved(payload).is_ok(),
+        8 => decode_moved(payload).is_ok(),
+        // Within a log a batch's check stands before these.
+        _ => records(payload, NUMBER).all(|record| record.is_some()),
     }
 }
 
