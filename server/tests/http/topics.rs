@@ -76,3 +76,30 @@ async fn what_falls_due_is_told_in_buckets() {
     assert_eq!(due["buckets"][1]["from"], "2099-01-01T01:00:00.000Z");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_list_with_bodies_ends_at_the_limit_of_answers_and_goes_on() {
+    let server = Server::with(|config| {
+        config.limits.answer_bytes = 2000;
+        config.limits.body_bytes = 1000;
+    })
+    .await;
+    for n in 0..5 {
+        let job = format!(
+            r#"{{"topic":"t","id":"{n}","delay":{},"body":"{}"}}"#,
+            100 + n,
+            "x".repeat(800)
+        );
+        server.add(&job).await;
+    }
+    let page = server.get("/v1/topics/t/jobs?body=true").await.ok(200);
+    assert_eq!(page["jobs"].as_array().map(Vec::len), Some(4));
+    let cursor = page["cursor"].as_str().expect("there is more");
+    let path = format!("/v1/topics/t/jobs?body=true&cursor={cursor}");
+    let rest = server.get(&path).await.ok(200);
+    assert_eq!(rest["jobs"][0]["id"], "4");
+    assert!(rest.get("cursor").is_none());
+    let all = server.get("/v1/topics/t/jobs").await.ok(200);
+    assert_eq!(all["jobs"].as_array().map(Vec::len), Some(5));
+    server.stop().await;
+}

@@ -130,3 +130,22 @@ pub(crate) fn status_of(code: Code) -> StatusCode {
         Code::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_an_entry_with_its_status() {
+        let page = include_str!("../../../../docs/errors.md");
+        let entries: Vec<&str> = page.split("\n## ").skip(1).collect();
+        assert_eq!(entries.len(), Code::ALL.len());
+        for code in Code::ALL {
+            let title = format!("`{code}`\n\n");
+            let entry = entries.iter().find_map(|entry| entry.strip_prefix(&title));
+            let entry = entry.unwrap_or_else(|| panic!("docs/errors.md has no `{code}`"));
+            let status = status_of(*code).as_u16().to_string();
+            assert!(entry.starts_with(&status), "{code} is {status}, the page has: {entry}");
+        }
+    }
+}
