@@ -15,32 +15,46 @@ use linger::store::embedded::Embedded;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, Loaded, LogFormat};
 use crate::front::http::{self, App};
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
-    start_logging(&loaded.config);
+    let set_level = start_logging(&loaded.config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(loaded))
+    runtime.block_on(serve(loaded, &*set_level))
 }
 
-fn start_logging(config: &Config) {
+/// Changes what is logged.
+type SetLevel = dyn Fn(EnvFilter) + Send + Sync;
+
+fn start_logging(config: &Config) -> Box<SetLevel> {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(config.log.level.filter())
         .with_target(false)
         .with_writer(io::stderr);
+    // The only way in which setting it fails is that nobody logs any more.
     match config.log.format {
-        LogFormat::Human => logs.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => logs.json().init(),
+        LogFormat::Human => {
+            let logs = logs.with_ansi(io::stderr().is_terminal()).with_filter_reloading();
+            let filter = logs.reload_handle();
+            logs.init();
+            Box::new(move |level| _ = filter.reload(level))
+        }
+        LogFormat::Json => {
+            let logs = logs.json().with_filter_reloading();
+            let filter = logs.reload_handle();
+            logs.init();
+            Box::new(move |level| _ = filter.reload(level))
+        }
     }
 }
 
-async fn serve(mut loaded: Loaded) -> anyhow::Result<()> {
+async fn serve(mut loaded: Loaded, set_level: &SetLevel) -> anyhow::Result<()> {
     let (mut terminate, mut interrupt, mut hangup) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
@@ -54,7 +68,7 @@ async fn serve(mut loaded: Loaded) -> anyhow::Result<()> {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => loaded = reloaded(loaded, &running),
+            _ = hangup.recv() => loaded = reloaded(loaded, &running, set_level),
         }
     }
     tracing::info!("stopping; once more to stop at once");
@@ -78,9 +92,10 @@ fn greet(config: &Config, address: SocketAddr) {
 }
 
 /// The settings after they were read again; those before if anything is wrong with them.
-fn reloaded(loaded: Loaded, running: &Running) -> Loaded {
+fn reloaded(loaded: Loaded, running: &Running, set_level: &SetLevel) -> Loaded {
     match loaded.reload() {
         Ok((new, changes)) => {
+            set_level(new.config.log.level.filter());
             for change in &changes.live {
                 let (key, from, to) = (change.key, &change.old, &change.new);
                 tracing::info!(key, %from, %to, "a setting has changed");
@@ -145,7 +160,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         tokio::task::spawn_blocking(move || open(&app, &config))
     };
     let router = http::router(app.clone());
-    let listening = tokio::spawn(listen(listener, router, config, stopping.clone()));
+    let listening = tokio::spawn(listen(listener, router, app.clone(), stopping.clone()));
     Ok(Running { address, app, stopping, opened, listening })
 }
 
@@ -163,16 +178,11 @@ fn open(app: &App, config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn listen(
-    listener: TcpListener,
-    router: Router,
-    config: Config,
-    stopping: CancellationToken,
-) {
-    let slots = Arc::new(Semaphore::new(config.limits.connections));
+async fn listen(listener: TcpListener, router: Router, app: Arc<App>, stopping: CancellationToken) {
+    // Each connection holds a part of it.
+    let connected = Arc::new(());
     let graceful = GracefulShutdown::new();
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(config.limits.header_time);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256);
     loop {
         let accepted = tokio::select! {
@@ -186,12 +196,16 @@ async fn listen(
                 continue;
             }
         };
-        let Ok(slot) = slots.clone().try_acquire_owned() else {
-            tokio::spawn(turn_away(stream, config.limits.connections));
+        // Looked up for each: they may change while the server runs.
+        let (most, header_time) = app.connection_limits();
+        if Arc::strong_count(&connected) > most {
+            tokio::spawn(turn_away(stream, most));
             continue;
-        };
+        }
+        let connected = connected.clone();
         let service = TowerToHyperService::new(router.clone());
-        let (builder, header_time) = (builder.clone(), config.limits.header_time);
+        let mut builder = builder.clone();
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(header_time);
         let watcher = graceful.watcher();
         let stopping = stopping.clone();
         tokio::spawn(async move {
@@ -201,11 +215,11 @@ async fn listen(
             let connection = builder.serve_connection(TokioIo::new(stream), service);
             // A connection that breaks is its client's affair.
             let _ = watcher.watch(connection.into_owned()).await;
-            drop::<OwnedSemaphorePermit>(slot);
+            drop(connected);
         });
     }
     drop(listener);
-    if tokio::time::timeout(config.drain, graceful.shutdown()).await.is_err() {
+    if tokio::time::timeout(app.drain(), graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests did not end in time");
     }
 }

@@ -123,3 +123,17 @@ fn check_with_promtool(text: &str) {
     let said = String::from_utf8_lossy(&checked.stderr);
     assert!(checked.status.success(), "{said}\n{text}");
 }
+
+#[tokio::test]
+async fn limits_of_connections_change_while_the_server_runs() {
+    let mut server = Server::with(|config| config.limits.connections = 1).await;
+    assert_eq!(server.get("/healthz").await.status, 200);
+    // The one connection there may be is kept open.
+    assert!(talk(&server, b"").await.contains("overloaded"));
+    server.set(|config| {
+        config.limits.connections = 10;
+        config.limits.header_time = std::time::Duration::from_millis(50);
+    });
+    assert_eq!(talk(&server, b"").await, "", "it is let in, and cut off for saying nothing");
+    server.stop().await;
+}

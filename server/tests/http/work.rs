@@ -9,7 +9,7 @@ async fn a_waiting_pop_gets_a_job_as_it_comes() {
         server.post("/v1/topics/t/pop", r#"{"wait":"10s","ttr":"5s","max":3}"#),
         async {
             // Until someone waits for the topic, there is none.
-            while server.get("/v1/topics/t").await.status != 200 {}
+            server.waited_for("t").await;
             server.add(r#"{"topic":"t","id":"1","body":"x"}"#).await
         }
     );
@@ -58,7 +58,7 @@ async fn a_stop_answers_those_who_wait() {
         stream.read_to_string(&mut answer).await.unwrap();
         answer
     });
-    while server.get("/v1/topics/t").await.status != 200 {}
+    server.waited_for("t").await;
     server.stop().await;
     let answer = waiting.await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"jobs":[]}"#), "{answer}");
@@ -68,13 +68,14 @@ async fn a_stop_answers_those_who_wait() {
 async fn a_caller_who_hangs_up_leases_nothing() {
     let server = Server::start().await;
     let ask = server.post("/v1/topics/t/pop", r#"{"wait":"60s"}"#);
-    let waits = async { while server.get("/v1/topics/t").await.status != 200 {} };
+    let waits = server.waited_for("t");
     tokio::select! {
         _ = ask => panic!("there is nothing to pop"),
         () = waits => {}
     }
     // Gone: nothing names the topic any more once the server has noticed.
-    while server.get("/v1/topics/t").await.status == 200 {}
+    let gone = async { while server.get("/v1/topics/t").await.status == 200 {} };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it is noticed");
     server.add(r#"{"topic":"t","id":"1"}"#).await;
     assert_eq!(server.get("/v1/topics/t/jobs/1").await.ok(200)["state"], "ready");
     server.stop().await;
@@ -173,7 +174,7 @@ async fn too_many_waiting_pops_are_turned_away_at_once() {
     let server = Server::with(|config| config.limits.waiting = 1).await;
     let first = server.post("/v1/topics/t/pop", r#"{"wait":"60s"}"#);
     let second = async {
-        while server.get("/v1/topics/t").await.status != 200 {}
+        server.waited_for("t").await;
         let refused = server.post("/v1/topics/t/pop", r#"{"wait":"60s"}"#).await;
         assert_eq!(refused.headers["retry-after"], "1");
         refused.refused(503, "overloaded", None);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use linger::error::{Code, Error};
+use linger::error::Code;
 use linger::job::{Id, NewJob};
 use linger::machine::Reach;
 use linger::queue::{Action, Added, Change, Changed, How, Queue};
@@ -175,10 +175,8 @@ pub(crate) async fn change(
     job: OneJob,
     action: Action,
     if_version: Option<u64>,
-) -> Result<Changed, Error> {
+) -> Result<Changed> {
     let change = Change { if_version, ..Change::new(job.key(), action) };
-    let store = app
-        .store()
-        .map_err(|refused| Error::new(Code::Unavailable, refused.message().to_owned()))?;
-    store.change(vec![change]).await?.pop().expect("one answer for one change")
+    let changed = app.store()?.change(vec![change]).await?.pop();
+    Ok(changed.expect("one answer for one change")?)
 }

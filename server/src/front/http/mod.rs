@@ -16,6 +16,7 @@ mod work;
 mod write;
 
 use std::sync::{Arc, OnceLock, RwLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::{StatusCode, Uri};
@@ -60,6 +61,17 @@ impl App {
             store.set_defaults(config.defaults.clone());
         }
         *self.config.write().expect("nobody panics holding it") = Arc::new(config);
+    }
+
+    /// The most connections at once, and how long a request's head may take to arrive.
+    pub(crate) fn connection_limits(&self) -> (usize, Duration) {
+        let limits = &self.config().limits;
+        (limits.connections, limits.header_time)
+    }
+
+    /// How long a stop waits for requests under way.
+    pub(crate) fn drain(&self) -> Duration {
+        self.config().drain
     }
 
     /// The settings in force.

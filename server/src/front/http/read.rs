@@ -60,9 +60,9 @@ impl<'a> Fields<'a> {
     }
 
     fn read(text: &'a str, within: &'static str) -> Result<Fields<'a>> {
-        // Told apart first: serde would say what it expected in its own words.
-        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(not_json)?;
         if !text.trim_ascii_start().starts_with('{') {
+            // Told apart: serde would say what it expected in its own words.
+            serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(not_json)?;
             return Err(match within {
                 "" => Refused::new(Code::Invalid, "the request is not a JSON object"),
                 name => Refused::invalid(name, format!("{name} is not a JSON object")),
@@ -135,23 +135,9 @@ pub(crate) fn short(text: &str) -> String {
 
 /// The known word that is written most like this one.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let near = |known: &&str| distance(word, known) <= known.len().div_ceil(3);
-    known.iter().copied().filter(near).min_by_key(|known| distance(word, known))
-}
-
-/// How many letters must be changed, put in or left out to make one of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) =
-        (one.chars().take(40).collect(), other.chars().take(40).collect());
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.iter().enumerate() {
-        let mut before = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in other.iter().enumerate() {
-            let cost = (before + usize::from(a != b)).min(row[j] + 1).min(row[j + 1] + 1);
-            before = std::mem::replace(&mut row[j + 1], cost);
-        }
-    }
-    row[other.len()]
+    let distance = |known: &str| strsim::levenshtein(&short(word), known);
+    let near = |known: &&str| distance(known) <= known.len().div_ceil(3);
+    known.iter().copied().filter(near).min_by_key(|known| distance(known))
 }
 
 /// An object's fields in order, none dropped: serde's own maps would keep the last of two.

@@ -75,12 +75,7 @@ pub(crate) async fn set(
 ) -> Result<Response> {
     let settings = read_settings(Fields::of_request(read::utf8(&bytes)?)?)?;
     configure(&app, &topic, TopicChange::Set(Box::new(settings))).await?;
-    let info = app.store()?.topics(Topics::One(topic.clone())).await?.pop();
-    Ok(json(StatusCode::OK, |out| match &info {
-        Some(info) => put_topic(out, info),
-        // All at their defaults, and no job: nothing names it any more.
-        None => out.text("topic", topic.as_str()),
-    }))
+    shown(&app, topic).await
 }
 
 fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
