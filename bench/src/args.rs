@@ -6,22 +6,25 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 pub(crate) const HELP: &str = "\
-usage: linger-bench engine [options]
+usage: linger-bench engine|http [options]
 
-Measures the embedded store, beside an engine without an index and beside the bare file.
+engine   the embedded store, beside an engine without an index and beside the bare file
+http     the server over HTTP, beside a bare JSON echo
 
-  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given
-  --only LIST     only these parts: keep, rates, lateness, stalls
+  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m
+  --only LIST     only these parts: keep, rates, lateness, stalls; http has rates and lateness
   --rates TEXT    of the rates only those whose names have this in them
   --quick         shorter rounds
   --smoke         next to nothing, to see that it runs
   --folder DIR    where to put the stores; else the system's temporary folder
   --json FILE     the figures for programs, too
+  --linger FILE   http measures this server, and not the one of this tree
 ";
 
 pub(crate) enum Command {
     Help,
     Engine(Box<Args>),
+    Http(Box<Args>),
     /// A store in a process of its own, to be watched and killed.
     Child {
         folder: PathBuf,
@@ -37,6 +40,8 @@ pub(crate) struct Args {
     pub(crate) effort: Effort,
     pub(crate) folder: Option<PathBuf>,
     pub(crate) json: Option<PathBuf>,
+    /// The server to measure, if it is not that of this tree.
+    pub(crate) linger: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,12 +111,13 @@ pub(crate) fn parse() -> Result<Command, String> {
 
 fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut args = Args {
-        sizes: vec![10_000, 1_000_000, 10_000_000],
+        sizes: Vec::new(),
         only: vec![Part::Keep, Part::Rates, Part::Lateness, Part::Stalls],
         rates: String::new(),
         effort: FULL,
         folder: None,
         json: None,
+        linger: None,
     };
     let mut command = None;
     while let Some(arg) = given.next()? {
@@ -124,6 +130,7 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
             Long("smoke") => args.effort = SMOKE,
             Long("folder") => args.folder = Some(given.value()?.into()),
             Long("json") => args.json = Some(given.value()?.into()),
+            Long("linger") => args.linger = Some(given.value()?.into()),
             Value(name) if command.is_none() && name == "child" => {
                 let folder = given.value()?.into();
                 return Ok(Command::Child { folder, segment_bytes: given.value()?.parse()? });
@@ -132,10 +139,18 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
+    let sizes_of = |sizes: &[u64]| if args.sizes.is_empty() { sizes.to_vec() } else { args.sizes };
     match command.as_deref() {
-        Some("engine") => Ok(Command::Engine(Box::new(args))),
-        Some(other) => Err(format!("there is no `{other}`; say `engine`").into()),
-        None => Err("say what to measure: `engine`".into()),
+        Some("engine") => {
+            let sizes = sizes_of(&[10_000, 1_000_000, 10_000_000]);
+            Ok(Command::Engine(Box::new(Args { sizes, ..args })))
+        }
+        Some("http") => {
+            let sizes = sizes_of(&[10_000, 10_000_000]);
+            Ok(Command::Http(Box::new(Args { sizes, ..args })))
+        }
+        Some(other) => Err(format!("there is no `{other}`; say `engine` or `http`").into()),
+        None => Err("say what to measure: `engine` or `http`".into()),
     }
 }
 

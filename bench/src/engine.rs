@@ -15,10 +15,12 @@ use tokio::runtime::Runtime;
 
 use crate::args::{Args, Effort, Part, size_text};
 use crate::bare::{Bare, Sync};
-use crate::report::{Report, Row, Unit, line, tail_rows};
+use crate::report::{Budget, Names, Report, Row, Unit, line, tail_rows};
 use crate::spread::{Spread, Tail};
 use crate::work::Maker;
 use crate::{Result, child, machine};
+
+const NAMES: Names = Names { ours: "engine", peer: "null", floor: "bare file" };
 
 /// What every part needs.
 struct Bench {
@@ -52,8 +54,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for size in &args.sizes {
         rows.extend(at_size(folder.path(), args, *size)?);
     }
-    rows.extend(flat_rows(&rows, &args.sizes));
-    let report = Report { facts, rows };
+    rows.extend(flat_rows(&rows, &args.sizes, 2.0));
+    let report = Report { names: NAMES, facts, rows };
     println!("{}", report.text());
     if let Some(file) = &args.json {
         report.write_json(file)?;
@@ -119,7 +121,7 @@ impl Bench {
 
     /// Takes down a row, and shows it to those who watch.
     fn take_down(&mut self, row: Row) {
-        eprintln!("  {}", line(&row));
+        eprintln!("  {}", line(&row, NAMES));
         self.rows.push(row);
     }
 
@@ -151,7 +153,7 @@ fn bare_rows(folder: &Path, effort: Effort) -> Result<Vec<Row>> {
 }
 
 /// What each rate costs at each size against the smallest.
-fn flat_rows(rows: &[Row], sizes: &[u64]) -> Vec<Row> {
+pub(crate) fn flat_rows(rows: &[Row], sizes: &[u64], most: f64) -> Vec<Row> {
     let Some(smallest) = sizes.iter().min() else { return Vec::new() };
     let rates =
         |size: u64| rows.iter().filter(move |row| row.size == size && row.unit == Unit::PerSecond);
@@ -159,11 +161,11 @@ fn flat_rows(rows: &[Row], sizes: &[u64]) -> Vec<Row> {
     for size in sizes.iter().filter(|size| *size != smallest) {
         for row in rates(*size) {
             if let Some(small) = rates(*smallest).find(|small| small.what == row.what) {
-                let cost = small.engine.middle() / row.engine.middle();
+                let cost = small.ours.middle() / row.ours.middle();
                 let what = format!("cost against {}: {}", size_text(*smallest), row.what);
                 flat.push(
                     Row::new(*size, what, Unit::Times, Spread::one(cost))
-                        .budget(Some(crate::report::Budget::AtMost(2.0))),
+                        .budget(Some(Budget::AtMost(most))),
                 );
             }
         }

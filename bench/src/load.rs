@@ -35,19 +35,42 @@ where
     F: Fn(u64) -> Done + Clone + Send + 'static,
     Done: Future<Output = bool> + Send,
 {
+    drive_with(runtime, vec![(); callers], limit, move |(), number| {
+        let turn = turn(number);
+        async move { turn.await.then_some(()) }
+    })
+}
+
+/// As [`drive`], each caller with something of its own, which it takes from turn to turn.
+pub(crate) fn drive_with<C, F, Done>(
+    runtime: &Runtime,
+    callers: Vec<C>,
+    limit: Limit,
+    turn: F,
+) -> Driven
+where
+    C: Send + 'static,
+    F: Fn(C, u64) -> Done + Clone + Send + 'static,
+    Done: Future<Output = Option<C>> + Send,
+{
     let next = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
-    let callers: Vec<_> = (0..callers)
-        .map(|_| {
+    let callers: Vec<_> = callers
+        .into_iter()
+        .map(|mut own| {
             let (turn, next) = (turn.clone(), next.clone());
             runtime.spawn(async move {
                 let mut turn_ns = histogram();
                 let mut began = Instant::now();
                 while began - start < limit.time {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= limit.turns || !turn(number).await {
+                    if number >= limit.turns {
                         break;
                     }
+                    own = match turn(own, number).await {
+                        Some(own) => own,
+                        None => break,
+                    };
                     let ended = Instant::now();
                     turn_ns.saturating_record((ended - began).as_nanos() as u64);
                     began = ended;

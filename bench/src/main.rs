@@ -5,6 +5,7 @@ mod bare;
 mod child;
 mod disk;
 mod engine;
+mod http;
 mod load;
 mod machine;
 mod process;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Ok(Command::Engine(args)) => engine::run(&args),
+        Ok(Command::Http(args)) => http::run(&args),
         Ok(Command::Child { folder, segment_bytes }) => child::run(&folder, segment_bytes),
         Err(wrong) => {
             eprintln!("linger-bench: {wrong}; see linger-bench --help");

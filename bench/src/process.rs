@@ -26,6 +26,11 @@ pub(crate) fn cpu() -> Duration {
     cpu_in(&fs::read_to_string("/proc/self/stat").unwrap_or_default())
 }
 
+/// The time that all threads of another process have run for.
+pub(crate) fn cpu_of_process(id: u32) -> Duration {
+    cpu_in(&fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default())
+}
+
 /// The time that the threads of this name have run for.
 pub(crate) fn cpu_of(name: &str) -> Duration {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return Duration::ZERO };

@@ -15,9 +15,12 @@ pub(crate) struct Row {
     pub(crate) size: u64,
     pub(crate) what: String,
     pub(crate) unit: Unit,
-    pub(crate) engine: Spread,
-    pub(crate) null: Option<Spread>,
-    pub(crate) bare: Option<Spread>,
+    /// What was measured.
+    pub(crate) ours: Spread,
+    /// The same, of something that does less.
+    pub(crate) peer: Option<Spread>,
+    /// The same, of the machine itself.
+    pub(crate) floor: Option<Spread>,
     pub(crate) budget: Option<Budget>,
 }
 
@@ -39,19 +42,28 @@ pub(crate) enum Unit {
 /// What the figure is to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Budget {
-    /// At least this part of the null engine's.
-    OfNull(f64),
+    /// At least this part of the peer's.
+    OfPeer(f64),
+    AtLeast(f64),
     AtMost(f64),
 }
 
+/// What the columns are called.
+#[derive(Clone, Copy)]
+pub(crate) struct Names {
+    pub(crate) ours: &'static str,
+    pub(crate) peer: &'static str,
+    pub(crate) floor: &'static str,
+}
+
 impl Row {
-    pub(crate) fn new(size: u64, what: impl Into<String>, unit: Unit, engine: Spread) -> Row {
+    pub(crate) fn new(size: u64, what: impl Into<String>, unit: Unit, ours: Spread) -> Row {
         let what = what.into();
-        Row { size, what, unit, engine, null: None, bare: None, budget: None }
+        Row { size, what, unit, ours, peer: None, floor: None, budget: None }
     }
 
-    pub(crate) fn beside(mut self, null: Option<Spread>, bare: Option<Spread>) -> Row {
-        (self.null, self.bare) = (null, bare);
+    pub(crate) fn beside(mut self, peer: Option<Spread>, floor: Option<Spread>) -> Row {
+        (self.peer, self.floor) = (peer, floor);
         self
     }
 
@@ -60,27 +72,28 @@ impl Row {
         self
     }
 
-    fn of_null(&self) -> Option<f64> {
-        self.null.as_ref().map(|null| self.engine.middle() / null.middle())
+    fn of_peer(&self) -> Option<f64> {
+        self.peer.as_ref().map(|peer| self.ours.middle() / peer.middle())
     }
 
-    fn of_bare(&self) -> Option<f64> {
-        self.bare.as_ref().map(|bare| self.engine.middle() / bare.middle())
+    fn of_floor(&self) -> Option<f64> {
+        self.floor.as_ref().map(|floor| self.ours.middle() / floor.middle())
     }
 
     fn is_met(&self) -> Option<bool> {
         match self.budget? {
-            Budget::OfNull(part) => self.of_null().map(|of_null| of_null >= part),
-            Budget::AtMost(most) => Some(self.engine.middle() <= most),
+            Budget::OfPeer(part) => self.of_peer().map(|of_peer| of_peer >= part),
+            Budget::AtLeast(least) => Some(self.ours.middle() >= least),
+            Budget::AtMost(most) => Some(self.ours.middle() <= most),
         }
     }
 }
 
 /// The rows of a tail.
-pub(crate) fn tail_rows(size: u64, what: &str, tail: &Tail, bare: Option<&Tail>) -> [Row; 4] {
+pub(crate) fn tail_rows(size: u64, what: &str, tail: &Tail, floor: Option<&Tail>) -> [Row; 4] {
     let row = |name: &str, of: fn(&Tail) -> &Spread| {
         Row::new(size, format!("{what}, {name}"), Unit::Ms, of(tail).clone())
-            .beside(None, bare.map(|bare| of(bare).clone()))
+            .beside(None, floor.map(|floor| of(floor).clone()))
     };
     [
         row("p50", |tail| &tail.p50),
@@ -92,6 +105,7 @@ pub(crate) fn tail_rows(size: u64, what: &str, tail: &Tail, bare: Option<&Tail>)
 
 /// Everything that was measured.
 pub(crate) struct Report {
+    pub(crate) names: Names,
     pub(crate) facts: Vec<(&'static str, String)>,
     pub(crate) rows: Vec<Row>,
 }
@@ -103,9 +117,11 @@ impl Report {
             let _ = writeln!(text, "{name:<12} {fact}");
         }
         text.push('\n');
-        let head = ["waiting", "what", "engine", "", "null", "of null", "bare file", "budget"];
+        let Names { ours, peer, floor } = self.names;
+        let of_peer = format!("of {peer}");
+        let head = ["waiting", "what", ours, "", peer, &of_peer, floor, "budget"];
         let mut lines = vec![head.map(str::to_owned)];
-        lines.extend(self.rows.iter().map(cells));
+        lines.extend(self.rows.iter().map(|row| cells(row, self.names)));
         let wide = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
         let widths: Vec<usize> = (0..head.len()).map(|column| wide(column).unwrap_or(0)).collect();
         for line in &lines {
@@ -125,57 +141,60 @@ impl Report {
     pub(crate) fn write_json(&self, file: &Path) -> Result<()> {
         let facts: serde_json::Map<_, _> =
             self.facts.iter().map(|(name, fact)| ((*name).to_owned(), json!(fact))).collect();
-        let rows: Vec<_> = self.rows.iter().map(as_json).collect();
+        let rows: Vec<_> = self.rows.iter().map(|row| as_json(row, self.names)).collect();
         let text = serde_json::to_string_pretty(&json!({ "machine": facts, "rows": rows }))?;
         Ok(std::fs::write(file, text + "\n")?)
     }
 }
 
 /// A row by itself, for those who watch.
-pub(crate) fn line(row: &Row) -> String {
-    cells(row).into_iter().filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("  ")
+pub(crate) fn line(row: &Row, names: Names) -> String {
+    cells(row, names).into_iter().filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("  ")
 }
 
-fn as_json(row: &Row) -> serde_json::Value {
+fn as_json(row: &Row, names: Names) -> serde_json::Value {
     json!({
         "waiting": row.size,
         "what": row.what,
         "unit": unit_text(row.unit),
-        "engine": row.engine,
-        "null": row.null,
-        "bare": row.bare,
-        "of_null": row.of_null(),
-        "of_bare": row.of_bare(),
+        names.ours: row.ours,
+        names.peer: row.peer,
+        names.floor: row.floor,
+        format!("of {}", names.peer): row.of_peer(),
+        format!("of {}", names.floor): row.of_floor(),
         "budget_met": row.is_met(),
     })
 }
 
-fn cells(row: &Row) -> [String; 8] {
+fn cells(row: &Row, names: Names) -> [String; 8] {
     let figure = |spread: &Spread| number(row.unit, spread.middle());
-    let ends = row.engine.ends().map_or(String::new(), |(low, high)| {
+    let ends = row.ours.ends().map_or(String::new(), |(low, high)| {
         format!("({} – {})", number(row.unit, low), number(row.unit, high))
     });
     let size = if row.size == 0 { String::new() } else { size_text(row.size) };
     [
         size,
         row.what.clone(),
-        format!("{}{}", figure(&row.engine), suffix(row.unit)),
+        format!("{}{}", figure(&row.ours), suffix(row.unit)),
         ends,
-        row.null.as_ref().map_or(String::new(), figure),
-        row.of_null().map_or(String::new(), |part| format!("{:.0} %", part * 100.0)),
-        row.bare.as_ref().map_or(String::new(), figure),
-        budget(row),
+        row.peer.as_ref().map_or(String::new(), figure),
+        row.of_peer().map_or(String::new(), |part| format!("{:.0} %", part * 100.0)),
+        row.floor.as_ref().map_or(String::new(), figure),
+        budget(row, names.peer),
     ]
 }
 
-fn budget(row: &Row) -> String {
+fn budget(row: &Row, peer: &str) -> String {
     let verdict = match row.is_met() {
         Some(true) => "met",
         Some(false) => "MISSED",
         None => return String::new(),
     };
     match row.budget {
-        Some(Budget::OfNull(part)) => format!("≥ {:.0} % of null: {verdict}", part * 100.0),
+        Some(Budget::OfPeer(part)) => format!("≥ {:.0} % of {peer}: {verdict}", part * 100.0),
+        Some(Budget::AtLeast(least)) => {
+            format!("≥ {}{}: {verdict}", number(row.unit, least), suffix(row.unit))
+        }
         Some(Budget::AtMost(most)) => {
             format!("≤ {}{}: {verdict}", number(row.unit, most), suffix(row.unit))
         }

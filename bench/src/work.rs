@@ -54,6 +54,11 @@ impl Maker {
         job
     }
 
+    /// What every job's body is, as JSON.
+    pub(crate) fn body(&self) -> &str {
+        self.body.as_str().expect("it is text")
+    }
+
     fn topic(&self, n: u64) -> &Topic {
         &self.topics[(n % 10) as usize]
     }

@@ -259,8 +259,8 @@ impl Shape {
 
     fn budget(self, durability: Durability) -> Option<Budget> {
         match (durability, self.callers, self.batch) {
-            (Durability::Sync, 256, 1) => Some(Budget::OfNull(0.6)),
-            (Durability::Relaxed, _, 100) => Some(Budget::OfNull(0.4)),
+            (Durability::Sync, 256, 1) => Some(Budget::OfPeer(0.6)),
+            (Durability::Relaxed, _, 100) => Some(Budget::OfPeer(0.4)),
             _ => None,
         }
     }

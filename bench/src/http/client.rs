@@ -1,0 +1,93 @@
+//! A client that costs as little as it can, because it shares the machine with the server.
+
+use std::io::Write;
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// One connection, kept open, with one request at a time.
+pub(super) struct Connection {
+    stream: TcpStream,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+/// What the server said.
+pub(super) struct Answer<'a> {
+    pub(super) status: u16,
+    pub(super) body: &'a str,
+}
+
+impl Connection {
+    pub(super) async fn open(address: SocketAddr) -> std::io::Result<Connection> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Connection { stream, request: Vec::new(), answer: Vec::new() })
+    }
+
+    /// Posts JSON; panics if the connection breaks, for then nothing measured is worth anything.
+    pub(super) async fn post(&mut self, path: &str, body: &str) -> Answer<'_> {
+        self.call("POST", path, body).await.expect("the server answers")
+    }
+
+    /// Posts JSON that must be taken.
+    pub(super) async fn post_ok(&mut self, path: &str, body: &str) -> &str {
+        let answer = self.post(path, body).await;
+        assert!(answer.status < 300, "{path}: {} {}", answer.status, answer.body);
+        answer.body
+    }
+
+    pub(super) async fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> std::io::Result<Answer<'_>> {
+        self.request.clear();
+        write!(
+            self.request,
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        self.stream.write_all(&self.request).await?;
+        self.answer.clear();
+        let (head, length) = loop {
+            self.more().await?;
+            if let Some(head) = find(&self.answer, b"\r\n\r\n") {
+                break (head + 4, content_length(&self.answer[..head])?);
+            }
+        };
+        while self.answer.len() < head + length {
+            self.more().await?;
+        }
+        let text = |bytes| std::str::from_utf8(bytes).map_err(std::io::Error::other);
+        let status = text(&self.answer[9..12])?.parse().map_err(std::io::Error::other)?;
+        Ok(Answer { status, body: text(&self.answer[head..head + length])? })
+    }
+
+    async fn more(&mut self) -> std::io::Result<()> {
+        match self.stream.read_buf(&mut self.answer).await? {
+            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn find(within: &[u8], what: &[u8]) -> Option<usize> {
+    within.windows(what.len()).position(|window| window == what)
+}
+
+fn content_length(head: &[u8]) -> std::io::Result<usize> {
+    let head = std::str::from_utf8(head).map_err(std::io::Error::other)?;
+    let line = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let missing = || std::io::Error::other("the answer does not say how long it is");
+    line.ok_or_else(missing)?.trim().parse().map_err(std::io::Error::other)
+}
+
+/// The text of the first field of that name: names and tokens, which have nothing escaped.
+pub(super) fn field<'a>(json: &'a str, name: &str) -> Option<&'a str> {
+    let from = json.find(&format!("\"{name}\":\""))? + name.len() + 4;
+    json[from..].split('"').next()
+}
