@@ -98,16 +98,19 @@ impl Handover {
     }
 
     /// All there is to sync.
-    #[cfg(any(test, feature = "testkit"))]
     pub(crate) fn next(&self) -> Given {
         next_of(&mut self.lock())
     }
 
-    /// All there is to sync; waits for something, at most so long.
-    pub(crate) fn wait_next(&self, limit: Duration) -> Given {
+    /// Waits until there is something to sync, at most so long.
+    pub(crate) fn wait(&self, limit: Duration) {
         let idle = |inner: &mut Inner| inner.written.is_empty() && !inner.stopping;
-        let waited = self.given.wait_timeout_while(self.lock(), limit, idle);
-        next_of(&mut waited.expect("nobody panics holding the handover").0)
+        drop(self.given.wait_timeout_while(self.lock(), limit, idle));
+    }
+
+    /// Waits for so long, unless the store stops.
+    pub(crate) fn wait_out(&self, time: Duration) {
+        drop(self.given.wait_timeout_while(self.lock(), time, |inner| !inner.stopping));
     }
 
     /// Lets the syncer end when it has synced everything.

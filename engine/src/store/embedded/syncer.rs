@@ -58,7 +58,14 @@ impl Syncer {
     /// Syncs until the store stops.
     pub(crate) fn run(mut self) {
         loop {
-            let mut given = self.handover.wait_next(Duration::from_millis(RELAXED_MS));
+            match self.dirty.is_empty() {
+                true => self.handover.wait(Duration::from_millis(RELAXED_MS)),
+                // What is written meanwhile is synced along with it.
+                false => self.handover.wait_out(self.until_due()),
+            }
+            // As the decider does: what is about to be written is synced along, too.
+            std::thread::yield_now();
+            let mut given = self.handover.next();
             match self.act(&mut given) {
                 Ok(Turn::Over) => return,
                 Ok(_) => {}
@@ -118,9 +125,13 @@ impl Syncer {
         Ok(())
     }
 
+    fn until_due(&self) -> Duration {
+        let dirty_ms = self.clock.now().tick.ms_since(self.dirty_since);
+        Duration::from_millis(RELAXED_MS.saturating_sub(dirty_ms))
+    }
+
     fn sync_if_due(&mut self) -> io::Result<()> {
-        let due = self.clock.now().tick.ms_since(self.dirty_since) >= RELAXED_MS;
-        if due { self.sync() } else { Ok(()) }
+        if self.until_due().is_zero() { self.sync() } else { Ok(()) }
     }
 
     /// In order, so that the log has no holes.
