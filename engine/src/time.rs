@@ -5,6 +5,8 @@ use std::str::FromStr;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use jiff::fmt::temporal::DateTimePrinter;
+
 use crate::error::{Error, Result, excerpt};
 
 /// One second, for `30 * SECOND`.
@@ -92,11 +94,22 @@ impl FromStr for Time {
     }
 }
 
+impl Time {
+    /// Writes it as it is displayed.
+    pub fn write_to(self, out: &mut Vec<u8>) {
+        const RFC_3339: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+        RFC_3339.print_timestamp(&self.stamp(), out).expect("a vector takes everything");
+    }
+
+    fn stamp(self) -> jiff::Timestamp {
+        let ms = i64::try_from(self.0).expect("a time is before the year 10000");
+        jiff::Timestamp::from_millisecond(ms).expect("a time is before the year 10000")
+    }
+}
+
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = i64::try_from(self.0).expect("a time is before the year 10000");
-        let stamp = jiff::Timestamp::from_millisecond(ms).expect("a time is before the year 10000");
-        write!(f, "{stamp:.3}")
+        write!(f, "{:.3}", self.stamp())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The server: listens, opens the store, serves, and stops in good order.
 
+use std::convert::Infallible;
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use linger::store::embedded::Embedded;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -203,7 +204,11 @@ async fn listen(listener: TcpListener, router: Router, app: Arc<App>, stopping: 
             continue;
         }
         let connected = connected.clone();
-        let service = TowerToHyperService::new(router.clone());
+        let (front, routes) = (app.clone(), router.clone());
+        let service = service_fn(move |request| {
+            let answer = http::answer(front.clone(), routes.clone(), request);
+            async { Ok::<_, Infallible>(answer.await) }
+        });
         let mut builder = builder.clone();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(header_time);
         let watcher = graceful.watcher();

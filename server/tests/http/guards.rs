@@ -38,11 +38,17 @@ async fn a_foreign_host_or_origin_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_id_comes_back() {
+async fn a_request_id_comes_back_or_is_made() {
     let server = Server::start().await;
     let headers = [("x-request-id", "abc-1")];
     let answer = server.send(Method::GET, "/healthz", &headers, Vec::new()).await;
     assert_eq!(answer.headers["x-request-id"], "abc-1");
+    let mut made = Vec::new();
+    for path in ["/healthz", "/nowhere"] {
+        let answer = server.send(Method::GET, path, &[], Vec::new()).await;
+        made.push(answer.headers["x-request-id"].clone());
+    }
+    assert_ne!(made[0], made[1]);
     server.stop().await;
 }
 

@@ -308,8 +308,12 @@ async fn added(job: NewJob, decision: Decision, now: Now) -> Result<Added> {
 
 impl Queue for Embedded {
     async fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
-        let mut answers = Vec::with_capacity(jobs.len());
         let bytes = |job: &NewJob| log_bytes_of(job.body.as_bytes().len() + CHANGE_BYTES);
+        if jobs.len() == 1 {
+            // It is too large by itself or not at all.
+            return self.shared.add_some(jobs).await;
+        }
+        let mut answers = Vec::with_capacity(jobs.len());
         for (part, _) in self.shared.parts(jobs, bytes) {
             answers.extend(self.shared.add_some(part).await?);
         }

@@ -97,6 +97,8 @@ impl From<Error> for Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let mut answer = json(self.status, |object| self.write(object));
+        // For the log.
+        answer.extensions_mut().insert(self.code);
         let headers = answer.headers_mut();
         if self.status == StatusCode::SERVICE_UNAVAILABLE
             || self.status == StatusCode::TOO_MANY_REQUESTS

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use linger::error::Code;
@@ -13,22 +13,25 @@ use linger::queue::{Action, Added, Change, Changed, How, Queue};
 use super::App;
 use super::error::{Refused, Result};
 use super::read::{self, Fields};
-use super::request::{Asked, OneJob, Payload};
+use super::request::{Asked, OneJob, Payload, payload};
 use super::shape::{self, Unnamed};
 use super::write::{json, json_array};
 
 /// `POST /v1/jobs`: one job, or many.
-pub(crate) async fn add(
-    State(app): State<Arc<App>>,
-    headers: HeaderMap,
-    Payload(bytes): Payload,
-) -> Result<Response> {
+pub(crate) async fn add(State(app): State<Arc<App>>, request: Request) -> Result<Response> {
+    let (parts, body) = request.into_parts();
+    let bytes = payload(&app, &parts.headers, body).await?;
+    add_all(&app, &parts.headers, &bytes).await
+}
+
+/// Adds the job, or the jobs, of a request.
+pub(crate) async fn add_all(app: &App, headers: &HeaderMap, bytes: &[u8]) -> Result<Response> {
     let config = app.config();
     let limits = &config.limits;
     let _stay = app.gates.adds.enter(limits.requests, "adds")?;
     let store = app.store()?;
-    let text = read::utf8(&bytes)?;
-    let (now, key) = (store.clock().now().time(), idempotency_key(&headers)?);
+    let text = read::utf8(bytes)?;
+    let (now, key) = (store.clock().now().time(), idempotency_key(headers)?);
     let read = |text: &str, unnamed: Unnamed<'_>| {
         shape::new_job(Fields::of_request(text)?, unnamed, now, limits.body_bytes)
     };

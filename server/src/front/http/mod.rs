@@ -2,9 +2,11 @@
 
 mod command;
 mod error;
+mod hot;
 mod jobs;
 mod limit;
 mod metrics;
+mod names;
 mod old;
 mod ouqiang;
 mod read;
@@ -15,30 +17,35 @@ mod topics;
 mod work;
 mod write;
 
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, Guard};
 use axum::Router;
-use axum::http::{StatusCode, Uri};
-use axum::middleware::from_fn_with_state;
+use axum::body::Body;
+use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use hyper::body::Incoming;
 use linger::error::Code;
 use linger::queue::Queue;
 use linger::store::embedded::Embedded;
 use tokio_util::sync::CancellationToken;
+use tower::Service;
 
 use crate::config::Config;
 use error::{Refused, Result};
 use limit::Gates;
+use names::Names;
 use write::json;
 
 /// What every route needs.
 pub(crate) struct App {
     /// The store, once all that is in it is loaded.
     store: OnceLock<Arc<Embedded>>,
-    config: RwLock<Arc<Config>>,
+    config: ArcSwap<Config>,
     gates: Gates,
+    names: Names,
     /// Ends what waits when the server stops.
     stopping: CancellationToken,
 }
@@ -46,8 +53,13 @@ pub(crate) struct App {
 impl App {
     /// A front without a store yet: it answers that it is not ready.
     pub(crate) fn new(config: Config, stopping: CancellationToken) -> App {
-        let (config, gates) = (RwLock::new(Arc::new(config)), Gates::default());
-        App { store: OnceLock::new(), config, gates, stopping }
+        App {
+            store: OnceLock::new(),
+            config: ArcSwap::from_pointee(config),
+            gates: Gates::default(),
+            names: Names::new(),
+            stopping,
+        }
     }
 
     /// Begins to serve from this store.
@@ -60,7 +72,7 @@ impl App {
         if let Some(store) = self.store.get() {
             store.set_defaults(config.defaults.clone());
         }
-        *self.config.write().expect("nobody panics holding it") = Arc::new(config);
+        self.config.store(Arc::new(config));
     }
 
     /// The most connections at once, and how long a request's head may take to arrive.
@@ -75,8 +87,8 @@ impl App {
     }
 
     /// The settings in force.
-    fn config(&self) -> Arc<Config> {
-        self.config.read().expect("nobody panics holding it").clone()
+    fn config(&self) -> Guard<Arc<Config>> {
+        self.config.load()
     }
 
     fn store(&self) -> Result<&Arc<Embedded>> {
@@ -116,8 +128,28 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(ouqiang::routes(&app))
         .merge(tasks::routes(&app))
         .fallback(no_route)
-        .layer(from_fn_with_state(app.clone(), request::check))
         .with_state(app)
+}
+
+/// Answers a request: names it, checks where it comes from, and has it done.
+pub(crate) async fn answer(
+    app: Arc<App>,
+    mut router: Router,
+    request: Request<Incoming>,
+) -> Response {
+    let asked = app.names.asked(&request);
+    let mut answer = match request::check_names(&app, &request) {
+        Ok(()) => match hot::answer(&app, request).await {
+            Ok(answer) => answer,
+            Err(request) => match router.call(request.map(Body::new)).await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            },
+        },
+        Err(refused) => refused.into_response(),
+    };
+    asked.answered(&mut answer);
+    answer
 }
 
 async fn healthz() -> Response {

@@ -23,6 +23,9 @@ pub(crate) struct Fields<'a> {
 /// with one another.
 const FIELDS_MAX: usize = 256;
 
+/// About as many fields as a job may have.
+const ASKED: usize = 24;
+
 /// The bytes of a request as text.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|cause| {
@@ -80,7 +83,7 @@ impl<'a> Fields<'a> {
                 return Err(Refused::invalid(joined(within, name), message));
             }
         }
-        Ok(Fields { fields, within: within.into(), asked: Vec::new() })
+        Ok(Fields { fields, within: within.into(), asked: Vec::with_capacity(ASKED) })
     }
 
     /// The value of a field as it was written; none if it is missing.

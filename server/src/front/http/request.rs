@@ -1,15 +1,14 @@
 //! What a request brings: checked before any route looks at it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
+use axum::body::{Bytes, HttpBody};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use linger::error::Code;
 use linger::job::Id;
 use linger::queue::Key;
@@ -20,28 +19,12 @@ use super::error::{Refused, Result};
 use super::read;
 use crate::config::Host;
 
-/// The header by which a request is known in logs and answers.
-const REQUEST_ID: &str = "x-request-id";
-
-/// Refuses requests that a web page may have sent by a visitor's browser, and names each request.
-pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let id = request.headers().get(REQUEST_ID).filter(|id| id.len() <= 128).cloned();
-    let mut answer = match check_names(&app, &request) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
-    };
-    if let Some(id) = id {
-        answer.headers_mut().insert(REQUEST_ID, id);
-    }
-    answer
-}
-
-fn check_names(app: &App, request: &Request) -> Result<()> {
-    let config = app.config();
+/// Refuses requests that a web page may have sent by a visitor's browser.
+pub(crate) fn check_names<B>(app: &App, request: &axum::http::Request<B>) -> Result<()> {
     let headers = request.headers();
-    let is_ours = |name: &str| is_loopback(name) || is_allowed(name, &config.allowed_hosts);
+    let is_ours = |name: &str| is_loopback(name) || is_allowed(name, &app.config().allowed_hosts);
     let host = match request.uri().host() {
-        Some(host) => Some(host.to_owned()),
+        Some(host) => Some(Cow::Borrowed(host)),
         None => headers.get(HOST).map(host_of),
     };
     if let Some(host) = host.filter(|host| !is_ours(host)) {
@@ -65,8 +48,11 @@ fn check_names(app: &App, request: &Request) -> Result<()> {
     }
 }
 
-fn host_of(value: &HeaderValue) -> String {
-    without_port(&String::from_utf8_lossy(value.as_bytes())).to_owned()
+fn host_of(value: &HeaderValue) -> Cow<'_, str> {
+    match value.to_str() {
+        Ok(text) => without_port(text).into(),
+        Err(_) => String::from_utf8_lossy(value.as_bytes()),
+    }
 }
 
 fn without_port(authority: &str) -> &str {
@@ -79,7 +65,7 @@ fn without_port(authority: &str) -> &str {
 fn is_loopback(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name.eq_ignore_ascii_case("localhost")
-        || name.to_ascii_lowercase().ends_with(".localhost")
+        || name.rsplit_once('.').is_some_and(|(_, last)| last.eq_ignore_ascii_case("localhost"))
         || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
@@ -94,44 +80,76 @@ impl FromRequest<Arc<App>> for Payload {
     type Rejection = Refused;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Payload> {
+        let (parts, body) = request.into_parts();
+        payload(app, &parts.headers, body).await.map(Payload)
+    }
+}
+
+/// The bytes of a request that is JSON, all of them, within the limits of size and time.
+pub(crate) async fn payload<B>(app: &App, headers: &HeaderMap, body: B) -> Result<Bytes>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
+{
+    check_type(headers)?;
+    let (bytes_max, time) = {
         let limits = &app.config().limits;
-        check_type(request.headers())?;
-        let body = read_all(request.into_body(), limits.batch_bytes);
-        match tokio::time::timeout(limits.body_time, body).await {
-            Ok(read) => read.map(Payload),
-            Err(_) => {
-                let time = linger::time::format_duration(limits.body_time);
-                let message = format!("the request did not arrive within {time}");
-                Err(Refused::new(Code::Invalid, message)
-                    .status(StatusCode::REQUEST_TIMEOUT)
-                    .close())
-            }
+        (limits.batch_bytes, limits.body_time)
+    };
+    match tokio::time::timeout(time, read_all(body, bytes_max)).await {
+        Ok(read) => read,
+        Err(_) => {
+            let time = linger::time::format_duration(time);
+            let message = format!("the request did not arrive within {time}");
+            Err(Refused::new(Code::Invalid, message).status(StatusCode::REQUEST_TIMEOUT).close())
         }
     }
 }
 
-async fn read_all(body: Body, bytes_max: usize) -> Result<Bytes> {
-    match Limited::new(body, bytes_max).collect().await {
-        Ok(read) => Ok(read.to_bytes()),
-        Err(cause) if cause.is::<LengthLimitError>() => {
-            let message = format!("the request is over the limit of {bytes_max} bytes");
-            Err(Refused::new(Code::TooLarge, message).close())
+async fn read_all<B>(mut body: B, bytes_max: usize) -> Result<Bytes>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
+{
+    let too_large = || {
+        let message = format!("the request is over the limit of {bytes_max} bytes");
+        Refused::new(Code::TooLarge, message).close()
+    };
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_large());
+    }
+    let (mut first, mut all) = (Bytes::new(), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|cause| {
+            let message = format!("the request broke off: {}", cause.into());
+            Refused::new(Code::Invalid, message).close()
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + all.len() + data.len() > bytes_max {
+            return Err(too_large());
         }
-        Err(cause) => {
-            let message = format!("the request broke off: {cause}");
-            Err(Refused::new(Code::Invalid, message).close())
+        if first.is_empty() && all.is_empty() {
+            // Mostly there is one piece, and it can be taken as it is.
+            first = data;
+        } else {
+            all.extend_from_slice(&std::mem::take(&mut first));
+            all.extend_from_slice(&data);
         }
     }
+    Ok(if all.is_empty() { first } else { all.into() })
 }
 
 /// JSON, or no word of what it is: browsers send forms across sites without asking, and JSON not.
 fn check_type(headers: &HeaderMap) -> Result<()> {
     let Some(given) = headers.get(CONTENT_TYPE) else { return Ok(()) };
     let text = given.to_str().unwrap_or_default();
-    let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let kind = text.split(';').next().unwrap_or_default().trim();
     // What curl -d says if nobody tells it otherwise.
     let known = ["application/json", "application/x-www-form-urlencoded", "text/json"];
-    if known.contains(&kind.as_str()) || kind.ends_with("+json") {
+    let end = kind.len().saturating_sub("+json".len());
+    if known.iter().any(|known| kind.eq_ignore_ascii_case(known))
+        || kind.get(end..).is_some_and(|end| end.eq_ignore_ascii_case("+json"))
+    {
         return Ok(());
     }
     let message = format!("content type is `{}`; send application/json", read::short(text));

@@ -136,7 +136,7 @@ pub(crate) fn body(fields: &mut Fields<'_>, bytes_max: usize) -> Result<Option<B
             let message = "body_base64 is given along with body; give one of them";
             return Err(Refused::invalid("body_base64", message));
         }
-        (Some(raw), None) => Body::json(raw.get().as_bytes().to_vec())?,
+        (Some(raw), None) => Body::json_value(raw)?,
         (None, Some(raw)) => {
             let text = read::text("body_base64", raw)?;
             let bytes = BASE64.decode(text).map_err(|cause| {

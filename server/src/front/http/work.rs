@@ -1,11 +1,16 @@
 //! Popping jobs, and saying what became of them.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 use std::time::Duration;
 
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use hyper::body::{Frame, SizeHint};
 use linger::dice::Lease;
 use linger::error::{Code, Error};
 use linger::job::Id;
@@ -23,7 +28,7 @@ use super::jobs;
 use super::read::{self, Fields};
 use super::request::{InTopic, InTopicDo, OneJob, OneJobDo, Payload};
 use super::shape;
-use super::write::json;
+use super::write::{json, json_answer, json_bytes};
 
 /// What a worker says if it says nothing.
 const NO_REASON: &str = "failed without a word";
@@ -34,8 +39,12 @@ pub(crate) async fn pop(
     InTopic(topic): InTopic,
     Payload(bytes): Payload,
 ) -> Result<Response> {
-    let fields = Fields::of_request(read::utf8(&bytes)?)?;
-    pop_from(&app, vec![topic], fields).await
+    pop_one(&app, topic, &bytes).await
+}
+
+/// Pops from one topic.
+pub(crate) async fn pop_one(app: &Arc<App>, topic: Topic, bytes: &[u8]) -> Result<Response> {
+    pop_from(app, vec![topic], Fields::of_request(read::utf8(bytes)?)?).await
 }
 
 /// `POST /v1/pop`: over several topics.
@@ -58,7 +67,7 @@ fn topics(name: &'static str, raw: &RawValue) -> Result<Vec<Topic>> {
     Ok(topics?)
 }
 
-async fn pop_from(app: &App, topics: Vec<Topic>, mut fields: Fields<'_>) -> Result<Response> {
+async fn pop_from(app: &Arc<App>, topics: Vec<Topic>, mut fields: Fields<'_>) -> Result<Response> {
     let config = app.config();
     let limits = &config.limits;
     let max = fields.read_by("max", read::small)?.unwrap_or(1);
@@ -73,21 +82,70 @@ async fn pop_from(app: &App, topics: Vec<Topic>, mut fields: Fields<'_>) -> Resu
     }
     let terms = Terms { ttr, owner: None };
     let ask = Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms };
-    let jobs = take(app, ask).await?;
+    let bytes_max = limits.answer_bytes;
+    let mut jobs = take(app, ask).await?;
     let mut given = 0;
-    let answer = json(StatusCode::OK, |out| {
+    let answer = json_bytes(|out| {
         out.array("jobs", |out| {
             for delivery in &jobs {
                 out.object(|out| shape::put_delivery(out, delivery));
                 given += 1;
-                if out.len() >= limits.answer_bytes {
+                if out.len() >= bytes_max {
                     break;
                 }
             }
         });
     });
     give_back(app, &jobs[given..]).await?;
-    Ok(answer)
+    jobs.truncate(given);
+    Ok(json_answer(StatusCode::OK, HandedOut::body(app.clone(), jobs, answer)))
+}
+
+/// The answer to a pop. Dropped before anything of it is taken, nobody will ever see it, and its
+/// jobs are given back.
+struct HandedOut {
+    app: Arc<App>,
+    jobs: Vec<Delivery>,
+    answer: Option<Bytes>,
+}
+
+impl HandedOut {
+    fn body(app: Arc<App>, jobs: Vec<Delivery>, answer: Vec<u8>) -> Body {
+        match jobs.is_empty() {
+            true => Body::from(answer),
+            false => Body::new(HandedOut { app, jobs, answer: Some(answer.into()) }),
+        }
+    }
+}
+
+impl HttpBody for HandedOut {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut task::Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.answer.take().map(|answer| Ok(Frame::data(answer))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.answer.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.answer.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}
+
+impl Drop for HandedOut {
+    fn drop(&mut self) {
+        if self.answer.is_some() {
+            let (app, jobs) = (self.app.clone(), std::mem::take(&mut self.jobs));
+            // If it fails their time runs out instead.
+            tokio::spawn(async move { give_back(&app, &jobs).await });
+        }
+    }
 }
 
 /// Leases jobs, counted among those who wait if it may; a stop answers with none.
@@ -123,24 +181,29 @@ pub(crate) async fn act(
     OneJobDo(job, action): OneJobDo,
     Payload(bytes): Payload,
 ) -> Result<Response> {
-    let mut fields = Fields::of_request(read::utf8(&bytes)?)?;
+    act_on(&app, job, &action, &bytes).await
+}
+
+/// Does something to one job.
+pub(crate) async fn act_on(app: &App, job: OneJob, action: &str, bytes: &[u8]) -> Result<Response> {
+    let mut fields = Fields::of_request(read::utf8(bytes)?)?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
-    let changed = match action.as_str() {
+    let changed = match action {
         "finish" | "fail" | "release" | "touch" => {
             let lease = fields.read_by("lease", lease)?;
-            let verdict = verdict(&action, &mut fields)?;
+            let verdict = verdict(action, &mut fields)?;
             fields.end()?;
-            settle(&app, job, lease, verdict).await?
+            settle(app, job, lease, verdict).await?
         }
         "run" | "hold" | "unhold" => {
             let if_version = fields.read_by("if_version", read::number)?;
             fields.end()?;
-            let action = match action.as_str() {
+            let action = match action {
                 "run" => Action::Run,
                 "hold" => Action::Hold,
                 _ => Action::Unhold,
             };
-            jobs::change(&app, job, action, if_version).await?
+            jobs::change(app, job, action, if_version).await?
         }
         other => {
             let message = format!(
@@ -324,4 +387,31 @@ async fn bulk_named(
             }
         });
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use linger::job::{Body as JobBody, NewJob};
+    use linger::store::Options;
+    use linger::store::embedded::{Embedded, Settings};
+    use tokio_util::sync::CancellationToken;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn jobs_of_an_answer_that_nobody_takes_are_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Embedded::open(folder.path(), Options::default(), Settings::default()).unwrap();
+        let store = Arc::new(store);
+        let app = Arc::new(App::new(Config::defaults(), CancellationToken::new()));
+        app.set_store(store.clone());
+        let topic: Topic = "t".parse().unwrap();
+        let job = NewJob::new(topic.clone(), "1".parse().unwrap(), JobBody::text("x"));
+        store.add_all(vec![job]).await.unwrap();
+        drop(pop_one(&app, topic.clone(), b"").await.unwrap());
+        let ask = Ask { wait: Duration::from_secs(30), ..Ask::one(topic) };
+        let jobs = store.pop(ask).await.unwrap();
+        assert_eq!(jobs.len(), 1);
+        assert_eq!(jobs[0].job.attempt, 1, "the attempt was not given back");
+    }
 }

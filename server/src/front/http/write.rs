@@ -47,7 +47,10 @@ impl Object<'_> {
 
     /// A moment, in RFC 3339 with milliseconds.
     pub(crate) fn time(&mut self, name: &str, time: Time) {
-        self.text(name, &time.to_string());
+        let out = self.name(name);
+        out.push(b'"');
+        time.write_to(out);
+        out.push(b'"');
     }
 
     /// A length of time, as people write it.
@@ -129,20 +132,26 @@ fn put_number(out: &mut Vec<u8>, number: u64) {
 
 /// An answer that is an object.
 pub(crate) fn json(status: StatusCode, write: impl FnOnce(&mut Object<'_>)) -> Response {
+    json_answer(status, Body::from(json_bytes(write)))
+}
+
+/// An object by itself.
+pub(crate) fn json_bytes(write: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     put_object(&mut out, write);
-    answer(status, out)
+    out
 }
 
 /// An answer that is an array.
 pub(crate) fn json_array(status: StatusCode, write: impl FnOnce(&mut Array<'_>)) -> Response {
     let mut out = Vec::with_capacity(4096);
     put_array(&mut out, write);
-    answer(status, out)
+    json_answer(status, Body::from(out))
 }
 
-fn answer(status: StatusCode, out: Vec<u8>) -> Response {
-    let mut answer = Response::new(Body::from(out));
+/// An answer that is JSON.
+pub(crate) fn json_answer(status: StatusCode, body: Body) -> Response {
+    let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
