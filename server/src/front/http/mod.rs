@@ -25,10 +25,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use linger::error::Code;
 use linger::queue::Queue;
-use linger::store::embedded::Embedded;
+use linger::store::embedded::{Embedded, Progress};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::silence;
 use error::{Refused, Result};
 use limit::Gates;
 use write::json;
@@ -37,6 +38,8 @@ use write::json;
 pub(crate) struct App {
     /// The store, once all that is in it is loaded.
     store: OnceLock<Arc<Embedded>>,
+    /// How much of it is loaded until then.
+    loading: Progress,
     config: RwLock<Arc<Config>>,
     gates: Gates,
     /// Ends what waits when the server stops.
@@ -47,26 +50,36 @@ impl App {
     /// A front without a store yet: it answers that it is not ready.
     pub(crate) fn new(config: Config, stopping: CancellationToken) -> App {
         let (config, gates) = (RwLock::new(Arc::new(config)), Gates::default());
-        App { store: OnceLock::new(), config, gates, stopping }
+        App { store: OnceLock::new(), loading: Progress::default(), config, gates, stopping }
+    }
+
+    /// Where an opening says how far it has come.
+    pub(crate) fn loading(&self) -> &Progress {
+        &self.loading
     }
 
     /// Begins to serve from this store.
     pub(crate) fn set_store(&self, store: Arc<Embedded>) {
+        // Held, so that settings read again in the meantime reach the store one way or the other.
+        let config = self.config.write().expect("nobody panics holding it");
+        store.set_defaults(config.defaults.clone());
         let _ = self.store.set(store);
     }
 
     /// Takes on other settings: those that may change while the server runs.
     pub(crate) fn set_config(&self, config: Config) {
+        let mut in_force = self.config.write().expect("nobody panics holding it");
         if let Some(store) = self.store.get() {
             store.set_defaults(config.defaults.clone());
         }
-        *self.config.write().expect("nobody panics holding it") = Arc::new(config);
+        *in_force = Arc::new(config);
     }
 
-    /// The most connections at once, and how long a request's head may take to arrive.
-    pub(crate) fn connection_limits(&self) -> (usize, Duration) {
+    /// The most connections at once, and how long each may be silent.
+    pub(crate) fn connection_limits(&self) -> (usize, silence::Limits) {
         let limits = &self.config().limits;
-        (limits.connections, limits.header_time)
+        let silent = silence::Limits { head: limits.header_time, idle: limits.idle_time };
+        (limits.connections, silent)
     }
 
     /// How long a stop waits for requests under way.
@@ -130,7 +143,11 @@ async fn readyz(axum::extract::State(app): axum::extract::State<Arc<App>>) -> Re
             Refused::new(Code::Unavailable, "the server is stopping").into_response()
         }
         Ok(_) => json(StatusCode::OK, |out| out.flag("ready", true)),
-        Err(refused) => refused.into_response(),
+        Err(refused) => {
+            // Down to hundredths, so that nobody reads all before it is all.
+            let loaded = (app.loading.share().min(0.99) * 100.0).floor() / 100.0;
+            refused.respond_with(|out| out.raw("loaded", loaded.to_string().as_bytes()))
+        }
     }
 }
 
