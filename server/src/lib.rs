@@ -3,4 +3,6 @@
 pub mod cli;
 pub mod config;
 mod front;
+mod listen;
 pub mod serve;
+mod silence;

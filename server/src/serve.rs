@@ -1,33 +1,30 @@
 //! The server: listens, opens the store, serves, and stops in good order.
 
-use std::convert::Infallible;
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
-use axum::Router;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use linger::store::embedded::Embedded;
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, Loaded, LogFormat};
 use crate::front::http::{self, App};
+use crate::listen::listen;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
     let set_level = start_logging(&loaded.config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(loaded, &*set_level))
+    let stopped = runtime.block_on(serve(loaded, &*set_level));
+    // A stop in good order has waited for everything; any other waits for nothing. Ending in the
+    // midst of an opening is as safe as being killed.
+    runtime.shutdown_background();
+    stopped
 }
 
 /// Changes what is logged.
@@ -56,30 +53,53 @@ fn start_logging(config: &Config) -> Box<SetLevel> {
 }
 
 async fn serve(mut loaded: Loaded, set_level: &SetLevel) -> anyhow::Result<()> {
-    let (mut terminate, mut interrupt, mut hangup) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-        signal(SignalKind::hangup())?,
-    );
+    let mut ends = Ends::new()?;
+    let mut hangup = signal(SignalKind::hangup())?;
     let mut running = start(loaded.config.clone()).await?;
     greet(&loaded.config, running.address());
-    running.ready().await?;
-    tracing::info!("ready");
+    let mut is_ready = false;
     loop {
         tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            opened = running.ready(), if !is_ready => {
+                opened?;
+                is_ready = true;
+                tracing::info!("ready");
+            }
+            () = ends.next() => break,
             _ = hangup.recv() => loaded = reloaded(loaded, &running, set_level),
         }
+    }
+    if !is_ready {
+        tracing::info!("stopped before the stored jobs were loaded");
+        return Ok(());
     }
     tracing::info!("stopping; once more to stop at once");
     tokio::select! {
         stopped = running.stop() => stopped?,
-        _ = terminate.recv() => anyhow::bail!("stopped at once"),
-        _ = interrupt.recv() => anyhow::bail!("stopped at once"),
+        () = ends.next() => anyhow::bail!("stopped at once"),
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The signals that ask for the end.
+struct Ends {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Ends {
+    fn new() -> io::Result<Ends> {
+        let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
+        Ok(Ends { terminate: signal(terminate)?, interrupt: signal(interrupt)? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Says where it is, and what to try first.
@@ -173,93 +193,8 @@ fn open(app: &App, config: &Config) -> anyhow::Result<()> {
     };
     let settings =
         linger::store::embedded::Settings { durability: config.durability, ..Default::default() };
-    let store = Embedded::open(&config.store, options, settings)
+    let store = Embedded::open_watched(&config.store, options, settings, app.loading())
         .with_context(|| format!("cannot open the store in `{}`", config.store.display()))?;
     app.set_store(Arc::new(store));
     Ok(())
-}
-
-async fn listen(listener: TcpListener, router: Router, app: Arc<App>, stopping: CancellationToken) {
-    // Each connection holds a part of it.
-    let connected = Arc::new(());
-    let graceful = GracefulShutdown::new();
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stopping.cancelled() => break,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(cause) => {
-                rest_after(&cause).await;
-                continue;
-            }
-        };
-        // Looked up for each: they may change while the server runs.
-        let (most, header_time) = app.connection_limits();
-        if Arc::strong_count(&connected) > most {
-            tokio::spawn(turn_away(stream, most));
-            continue;
-        }
-        let connected = connected.clone();
-        let (front, routes) = (app.clone(), router.clone());
-        let service = service_fn(move |request| {
-            let answer = http::answer(front.clone(), routes.clone(), request);
-            async { Ok::<_, Infallible>(answer.await) }
-        });
-        let mut builder = builder.clone();
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(header_time);
-        let watcher = graceful.watcher();
-        let stopping = stopping.clone();
-        tokio::spawn(async move {
-            if !speaks(&stream, header_time, &stopping).await {
-                return;
-            }
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
-            // A connection that breaks is its client's affair.
-            let _ = watcher.watch(connection.into_owned()).await;
-            drop(connected);
-        });
-    }
-    drop(listener);
-    if tokio::time::timeout(app.drain(), graceful.shutdown()).await.is_err() {
-        tracing::warn!("some requests did not end in time");
-    }
-}
-
-/// Whether a client says something in time. Hyper's own limit begins with the first byte.
-async fn speaks(stream: &TcpStream, within: Duration, stopping: &CancellationToken) -> bool {
-    let _ = stream.set_nodelay(true);
-    let mut byte = [0];
-    tokio::select! {
-        spoke = tokio::time::timeout(within, stream.peek(&mut byte)) => {
-            matches!(spoke, Ok(Ok(1)))
-        }
-        () = stopping.cancelled() => false,
-    }
-}
-
-/// After a failed accept: none of the reasons goes away at once.
-async fn rest_after(cause: &io::Error) {
-    tracing::warn!(%cause, "a connection could not be accepted");
-    tokio::time::sleep(Duration::from_millis(50)).await;
-}
-
-/// Answers a connection too many.
-async fn turn_away(mut stream: TcpStream, most: usize) {
-    let body = format!(
-        r#"{{"error":{{"code":"overloaded","message":"connections are at the limit of {most}; try again soon"}}}}"#
-    );
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let write = async {
-        stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(1), write).await;
 }

@@ -23,7 +23,10 @@ Examples:
   linger serve --set limits.body=2MiB --set log.format=json
   linger serve --listen 0.0.0.0:7300 --insecure     no API keys: for a network without strangers
 
-SIGHUP reads the settings again; `linger config` shows them.";
+SIGHUP reads the settings again, all or nothing; `linger config` shows them.
+SIGTERM and SIGINT stop it: waiting pops are answered, requests under way end within `drain`, what is
+left then is cut off, and the exit code is 0. A second one ends it at once, with exit code 2; what was
+acknowledged is safe all the same.";
 
 impl Serve {
     pub(super) fn run(self) -> Result<End> {

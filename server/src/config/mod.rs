@@ -76,6 +76,8 @@ pub struct Limits {
     pub header_time: Duration,
     /// How long a request's body may take to arrive.
     pub body_time: Duration,
+    /// How long a connection may be kept open without a request.
+    pub idle_time: Duration,
 }
 
 /// Which older protocols are understood besides version 1 of the API.
@@ -156,6 +158,7 @@ impl Config {
                 requests: values.take_in("limits.requests", 1..=AT_ONCE_MAX)?,
                 header_time: values.take_in("limits.header_time", TIME_MIN..=HOUR)?,
                 body_time: values.take_in("limits.body_time", TIME_MIN..=HOUR)?,
+                idle_time: values.take_in("limits.idle_time", TIME_MIN..=DAY)?,
             },
             fronts: Fronts {
                 command: values.take("fronts.command")?,
@@ -214,6 +217,7 @@ mod tests {
                 requests: 10_000,
                 header_time: 10 * SECOND,
                 body_time: 30 * SECOND,
+                idle_time: 5 * MINUTE,
             },
             fronts: Fronts { command: true, ouqiang: true, tasks: true },
             log: Log { format: LogFormat::Human, level: Level::default() },

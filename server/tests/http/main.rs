@@ -6,6 +6,7 @@ mod bad_input;
 mod command;
 mod guards;
 mod jobs;
+mod limits;
 mod old;
 mod ouqiang;
 mod tasks;

@@ -177,7 +177,7 @@ impl Check<'_> {
         if self.report.damage.len() > before {
             return None;
         }
-        match load_checkpoint(self.files, number, state, now()) {
+        match load_checkpoint(self.files, number, state, now(), || ()) {
             Ok(((_, _, manifest), _)) => Some(manifest),
             Err(error) => {
                 self.wrong(name, 0, error.message());

@@ -75,6 +75,8 @@ const NO_END: &str = "it has no end";
 const OUT_OF_RANGE: Malformed = Malformed("a number of its end is out of range");
 /// No store ever counts so far.
 const COUNT_MAX: u64 = 1 << 62;
+/// More than the last block ever takes: seven numbers.
+const END_BYTES_MAX: u64 = 128;
 /// No block is near this: a length beyond it is damage.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
@@ -265,6 +267,22 @@ pub(crate) fn read(
         show(kind, &payload)?;
     }
     unreachable!("a file has an end")
+}
+
+/// What the end of a checkpoint says, without reading the rest; nothing if that cannot be told.
+pub(crate) fn peek_end(file: &dyn File) -> io::Result<Option<Manifest>> {
+    let size = file.size()?;
+    let from = size.saturating_sub(END_BYTES_MAX);
+    let mut tail = vec![0; (size - from) as usize];
+    file.read_at(&mut tail, from)?;
+    let end = (0..tail.len().saturating_sub(HEAD_BYTES)).rev().find_map(|at| {
+        let (head, payload) = tail[at..].split_at(HEAD_BYTES);
+        let whole = head[..4] == (payload.len() as u32).to_le_bytes();
+        let manifest = Manifest::decode(payload).ok().filter(|_| whole)?;
+        let check = block_check(manifest.blocks, Block::End as u8, payload);
+        (head[4] == Block::End as u8 && head[5..] == check.to_le_bytes()).then_some(manifest)
+    });
+    Ok(end)
 }
 
 /// Looks at every block, whatever is wrong with those before, and tells what is and where.

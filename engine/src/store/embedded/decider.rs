@@ -79,6 +79,8 @@ impl Decider {
         self.now = later(self.now, now);
         let now = self.now;
         let mut left = self.state.tick(now);
+        // Also where nothing but a cancel began one.
+        self.state.know_begun();
         self.state.log.end_turn(now.tick);
         if taken.stopping && self.backlog.is_empty() {
             return Turn::Over;

@@ -296,10 +296,12 @@ impl Keeper {
 
     /// Looks how much room is left: new jobs need more than what finishes old ones.
     fn measure(&self) -> io::Result<()> {
-        let checkpoint = self.checkpoint.map_or(0, |(_, bytes, _)| bytes);
-        let reserve = checkpoint * 5 / 4 + 3 * u64::from(self.segment_bytes);
+        let checkpoint = self.checkpoint.map_or(0, |(_, bytes, _)| bytes) * 5 / 4;
+        let segments = 3 * u64::from(self.segment_bytes);
+        // A file that is kept to become a segment is room that nobody else can take.
+        let spare = self.spares.len() as u64 * u64::from(self.segment_bytes);
         let room = match self.files.free_bytes()? {
-            free if free >= reserve => Room::Plenty,
+            free if free >= checkpoint + segments.saturating_sub(spare) => Room::Plenty,
             _ if self.ready_count() > 0 => Room::Reserve,
             _ => Room::None,
         };
@@ -384,7 +386,7 @@ impl Keeper {
             .iter()
             .filter(old)
             .filter(|usage| !self.is_filling(usage.segment.number))
-            .filter(|usage| usage.live_bytes < u64::from(self.segment_bytes) / 2)
+            .filter(|usage| self.is_sparse(usage))
             .min_by_key(|usage| usage.live_bytes);
         if let Some(usage) = sparse {
             self.begin_compaction(usage.segment.clone())?;
@@ -407,6 +409,23 @@ impl Keeper {
         let checkpoint = self.checkpoint.map_or(0, |(_, bytes, _)| bytes);
         records >= self.checkpoint_records
             || bytes > checkpoint.max(u64::from(self.segment_bytes) * 2)
+            || self.checkpoint_makes_room(look)
+    }
+
+    /// Whether new jobs are refused while segments could be given back if the log were not to be
+    /// replayed from before them: waiting for it to grow would be waiting for ever.
+    fn checkpoint_makes_room(&self, look: &Look) -> bool {
+        let from = self.replayed_from().segment;
+        let log = || look.usage.iter().filter(|usage| usage.segment.kind == Kind::Log);
+        let Some(current) = log().map(|usage| usage.segment.number).max() else { return false };
+        self.space.room() != Room::Plenty
+            && log()
+                .filter(|usage| (from..current).contains(&usage.segment.number))
+                .any(|usage| self.is_sparse(usage))
+    }
+
+    fn is_sparse(&self, usage: &Usage) -> bool {
+        usage.live_bytes < u64::from(self.segment_bytes) / 2
     }
 
     fn begin_checkpoint(&mut self) -> io::Result<()> {

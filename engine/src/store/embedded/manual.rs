@@ -8,6 +8,7 @@ use super::decider::{self, Decider};
 use super::files::Files;
 use super::keeper::{self, Keeper};
 use super::open::{Parts, Settings};
+use super::progress::Progress;
 use super::read::record_in_full;
 use super::state::{Peeked, Snapshot};
 use super::syncer::{self, Syncer};
@@ -29,7 +30,7 @@ impl Manual {
     /// Opens the store in these files, and starts nothing.
     pub fn open(files: Arc<dyn Files>, options: Options, settings: Settings) -> Result<Manual> {
         let Parts { shared, decider, syncer, keeper, guard } =
-            Parts::open(files, options, settings)?;
+            Parts::open(files, options, settings, &Progress::default())?;
         let (threads, keeper_bell) = (Mutex::default(), keeper.bell.clone());
         let store = Arc::new(Embedded { shared, threads, keeper_bell, guard: Some(guard) });
         Ok(Manual { store, decider, syncer, keeper })

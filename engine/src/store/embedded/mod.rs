@@ -31,6 +31,7 @@ mod open;
 mod payload;
 mod place;
 mod pop;
+mod progress;
 mod read;
 mod scan;
 mod space;
@@ -48,4 +49,5 @@ pub(crate) use manual::read_in_full;
 #[cfg(feature = "bench")]
 pub use null::{Null, Safe, record_bytes};
 pub use open::Settings;
+pub use progress::Progress;
 pub use syncer::Durability;

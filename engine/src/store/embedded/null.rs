@@ -17,6 +17,7 @@ use super::format::failed;
 use super::inbox::Lane;
 use super::log::Rests;
 use super::open::{Parts, Settings};
+use super::progress::Progress;
 use super::state::State;
 use crate::error::Result;
 use crate::job::NewJob;
@@ -48,7 +49,7 @@ impl Null {
     /// Opens an empty folder.
     pub fn open(path: impl AsRef<Path>, options: Options, settings: Settings) -> Result<Null> {
         let folder = Folder::open(path).map_err(|cause| failed("opening the folder", cause))?;
-        let parts = Parts::open(Arc::new(folder), options, settings)?;
+        let parts = Parts::open(Arc::new(folder), options, settings, &Progress::default())?;
         Ok(Null { store: parts.start_with(run)? })
     }
 

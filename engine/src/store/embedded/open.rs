@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use super::batch::{place_of, read_segment_header};
 use super::call::{Embedded, Shared};
 use super::checkpoint::{
-    Block, Earlier, Manifest, Unusable, checkpoint_name, checkpoint_number, read,
+    Block, Earlier, Manifest, Unusable, checkpoint_name, checkpoint_number, peek_end, read,
 };
 use super::decider::Decider;
 use super::files::{File, Files, Folder, Guard};
@@ -19,6 +19,7 @@ use super::inbox::Inbox;
 use super::keeper::{Keeper, Retired, SPARE};
 use super::log::{Log, Ready};
 use super::place::{Kind, Segment, segment_name, segment_number};
+use super::progress::{Course, Progress};
 use super::scan::{Broken, End, Position, scan};
 use super::space::{IdHasher, Space};
 use super::state::{Around, Segments, State};
@@ -66,10 +67,21 @@ impl Settings {
 impl Embedded {
     /// Opens the store in this folder, made if it is not there.
     pub fn open(path: impl AsRef<Path>, options: Options, settings: Settings) -> Result<Embedded> {
+        Embedded::open_watched(path, options, settings, &Progress::default())
+    }
+
+    /// As [`Embedded::open`], and tells how far it has come: of use where there are millions of
+    /// jobs to load.
+    pub fn open_watched(
+        path: impl AsRef<Path>,
+        options: Options,
+        settings: Settings,
+        progress: &Progress,
+    ) -> Result<Embedded> {
         let path = path.as_ref();
         let what = format!("opening `{}`", path.display());
         let folder = Folder::open(path).map_err(|cause| failed(&what, cause))?;
-        Embedded::open_files(Arc::new(folder), options, settings)
+        Parts::open(Arc::new(folder), options, settings, progress)?.start()
     }
 
     /// Opens the store in these files.
@@ -78,7 +90,7 @@ impl Embedded {
         options: Options,
         settings: Settings,
     ) -> Result<Embedded> {
-        Parts::open(files, options, settings)?.start()
+        Parts::open(files, options, settings, &Progress::default())?.start()
     }
 }
 
@@ -96,6 +108,7 @@ impl Parts {
         files: Arc<dyn Files>,
         options: Options,
         settings: Settings,
+        progress: &Progress,
     ) -> Result<Parts> {
         settings.check()?;
         let guard = lock(&*files)?;
@@ -120,9 +133,11 @@ impl Parts {
         };
         let mut state = State::new(&options, around);
         let now = options.clock.now();
-        let loaded = load(&*files, &found, &mut state, now)?;
+        let mut course = found.course(&*files, progress, settings.segment_bytes)?;
+        let loaded = load(&*files, &found, &mut state, now, &mut course)?;
         state.log.resume(loaded.end);
         state.replayed(now);
+        course.end();
         let retired = leftovers(&found, &loaded, &mut state);
         let shared = Arc::new(Shared {
             inbox: inbox.clone(),
@@ -238,6 +253,29 @@ struct Lying {
     next_segment: u32,
 }
 
+impl Lying {
+    /// What is to be loaded.
+    fn course<'a>(
+        &self,
+        files: &dyn Files,
+        progress: &'a Progress,
+        segment_bytes: u32,
+    ) -> Result<Course<'a>> {
+        let unread = |cause| failed("reading a checkpoint", cause);
+        let (mut bytes, mut newest) = (0, None);
+        for number in &self.checkpoints {
+            let file = files.open(&checkpoint_name(*number)).map_err(unread)?;
+            bytes += file.size().map_err(unread)?;
+            if self.checkpoints.iter().max() == Some(number) {
+                newest = peek_end(&*file).map_err(unread)?;
+            }
+        }
+        let logs = self.segments.iter().filter(|segment| segment.kind == Kind::Log);
+        let logs = logs.map(|segment| segment.number);
+        Ok(Course::new(progress, (bytes, newest), logs, segment_bytes))
+    }
+}
+
 fn find(files: &dyn Files, segment_bytes: u32) -> Result<Lying> {
     let mut lying = Lying {
         segments: Vec::new(),
@@ -296,9 +334,17 @@ struct Loaded {
 }
 
 /// Takes up the newest checkpoint and what the log adds to it.
-fn load(files: &dyn Files, found: &Lying, state: &mut State, now: Now) -> Result<Loaded> {
+fn load(
+    files: &dyn Files,
+    found: &Lying,
+    state: &mut State,
+    now: Now,
+    course: &mut Course<'_>,
+) -> Result<Loaded> {
     let newest = found.checkpoints.iter().max().copied();
-    let loaded = newest.map(|number| load_checkpoint(files, number, state, now)).transpose()?;
+    let loaded = newest
+        .map(|number| load_checkpoint(files, number, state, now, || course.took_block()))
+        .transpose()?;
     let (checkpoint, named) = loaded.unzip();
     let (from, first) = checkpoint.map_or((Position::default(), 1), |(_, _, manifest)| {
         (manifest.position, manifest.first_batch)
@@ -310,6 +356,7 @@ fn load(files: &dyn Files, found: &Lying, state: &mut State, now: Now) -> Result
         return Err(corrupt(&segment_name(from.segment), from.offset, what));
     }
     let (end, loose) = scan(&logs, from, first, |segment, body, record| {
+        course.took_record(segment.number, body);
         state.replay(record, place_of(record, segment.number, body), now)
     })
     .map_err(broken)?;
@@ -340,17 +387,21 @@ pub(crate) fn load_checkpoint(
     number: u32,
     state: &mut State,
     now: Now,
+    mut took_block: impl FnMut(),
 ) -> Result<((u32, u64, Manifest), Vec<u32>)> {
     let name = checkpoint_name(number);
     let what = format!("reading `{name}`");
     let file = files.open(&name).map_err(|cause| failed(&what, cause))?;
     let bytes = file.size().map_err(|cause| failed(&what, cause))?;
-    let (manifest, named) =
-        read_ahead(files, &*file, |block, payload| Ok(state.load_block(block, payload, now)?))
-            .map_err(|why| match why {
-                Unusable::Io(cause) => failed(&what, cause),
-                Unusable::Damaged(what) => corrupt(&name, 0, what),
-            })?;
+    let (manifest, named) = read_ahead(files, &*file, |block, payload| {
+        state.load_block(block, payload, now)?;
+        took_block();
+        Ok(())
+    })
+    .map_err(|why| match why {
+        Unusable::Io(cause) => failed(&what, cause),
+        Unusable::Damaged(what) => corrupt(&name, 0, what),
+    })?;
     state.load_end(&manifest);
     Ok(((number, bytes, manifest), named))
 }

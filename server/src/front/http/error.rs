@@ -55,6 +55,11 @@ impl Refused {
         Refused { status, ..self }
     }
 
+    /// Names the field at fault.
+    pub(crate) fn field(self, field: &'static str) -> Refused {
+        Refused { field: Some(field.into()), ..self }
+    }
+
     /// Names the methods that would have been right.
     pub(crate) fn allow(self, methods: &'static str) -> Refused {
         Refused { allow: Some(methods), ..self }
@@ -96,7 +101,17 @@ impl From<Error> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let mut answer = json(self.status, |object| self.write(object));
+        self.respond_with(|_| ())
+    }
+}
+
+impl Refused {
+    /// The answer, with more beside the error.
+    pub(crate) fn respond_with(self, more: impl FnOnce(&mut Object<'_>)) -> Response {
+        let mut answer = json(self.status, |object| {
+            self.write(object);
+            more(object);
+        });
         // For the log.
         answer.extensions_mut().insert(self.code);
         let headers = answer.headers_mut();

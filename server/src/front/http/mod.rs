@@ -17,7 +17,7 @@ mod topics;
 mod work;
 mod write;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -29,11 +29,12 @@ use axum::routing::{get, post};
 use hyper::body::Incoming;
 use linger::error::Code;
 use linger::queue::Queue;
-use linger::store::embedded::Embedded;
+use linger::store::embedded::{Embedded, Progress};
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use crate::config::Config;
+use crate::silence;
 use error::{Refused, Result};
 use limit::Gates;
 use names::Names;
@@ -43,7 +44,11 @@ use write::json;
 pub(crate) struct App {
     /// The store, once all that is in it is loaded.
     store: OnceLock<Arc<Embedded>>,
+    /// How much of it is loaded until then.
+    loading: Progress,
     config: ArcSwap<Config>,
+    /// Held while settings change.
+    changing: Mutex<()>,
     gates: Gates,
     names: Names,
     /// Ends what waits when the server stops.
@@ -55,30 +60,42 @@ impl App {
     pub(crate) fn new(config: Config, stopping: CancellationToken) -> App {
         App {
             store: OnceLock::new(),
+            loading: Progress::default(),
             config: ArcSwap::from_pointee(config),
+            changing: Mutex::default(),
             gates: Gates::default(),
             names: Names::new(),
             stopping,
         }
     }
 
+    /// Where an opening says how far it has come.
+    pub(crate) fn loading(&self) -> &Progress {
+        &self.loading
+    }
+
     /// Begins to serve from this store.
     pub(crate) fn set_store(&self, store: Arc<Embedded>) {
+        // Held, so that settings read again in the meantime reach the store one way or the other.
+        let _changing = self.changing.lock().expect("nobody panics holding it");
+        store.set_defaults(self.config().defaults.clone());
         let _ = self.store.set(store);
     }
 
     /// Takes on other settings: those that may change while the server runs.
     pub(crate) fn set_config(&self, config: Config) {
+        let _changing = self.changing.lock().expect("nobody panics holding it");
         if let Some(store) = self.store.get() {
             store.set_defaults(config.defaults.clone());
         }
         self.config.store(Arc::new(config));
     }
 
-    /// The most connections at once, and how long a request's head may take to arrive.
-    pub(crate) fn connection_limits(&self) -> (usize, Duration) {
+    /// The most connections at once, and how long each may be silent.
+    pub(crate) fn connection_limits(&self) -> (usize, silence::Limits) {
         let limits = &self.config().limits;
-        (limits.connections, limits.header_time)
+        let silent = silence::Limits { head: limits.header_time, idle: limits.idle_time };
+        (limits.connections, silent)
     }
 
     /// How long a stop waits for requests under way.
@@ -162,7 +179,11 @@ async fn readyz(axum::extract::State(app): axum::extract::State<Arc<App>>) -> Re
             Refused::new(Code::Unavailable, "the server is stopping").into_response()
         }
         Ok(_) => json(StatusCode::OK, |out| out.flag("ready", true)),
-        Err(refused) => refused.into_response(),
+        Err(refused) => {
+            // Down to hundredths, so that nobody reads all before it is all.
+            let loaded = (app.loading.share().min(0.99) * 100.0).floor() / 100.0;
+            refused.respond_with(|out| out.raw("loaded", loaded.to_string().as_bytes()))
+        }
     }
 }
 

@@ -56,6 +56,11 @@ pub(crate) async fn pop_many(
     let topics = fields.read_by("topics", topics)?.ok_or_else(|| {
         Refused::invalid("topics", "topics is missing; give a list such as [\"a\", \"b\"]")
     })?;
+    let (given, most) = (topics.len(), app.config().limits.batch_jobs);
+    if given > most {
+        let message = format!("the request names {given} topics, over the limit of {most}");
+        return Err(Refused::new(Code::TooLarge, message).field("topics"));
+    }
     pop_from(&app, topics, fields).await
 }
 

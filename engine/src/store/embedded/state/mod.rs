@@ -576,7 +576,7 @@ impl State {
     }
 
     /// Takes note of the segments that the log has begun.
-    fn know_begun(&mut self) {
+    pub(crate) fn know_begun(&mut self) {
         for segment in self.log.take_begun() {
             self.segments.insert(segment);
             // The next one is to be made before it is needed.
