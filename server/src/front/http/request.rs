@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -96,6 +96,10 @@ impl FromRequest<Arc<App>> for Payload {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Payload> {
         let limits = &app.config().limits;
         check_type(request.headers())?;
+        if request.uri().query().is_some() {
+            // What a call takes is in its body: a parameter would be passed over in silence.
+            Asked::of(request.uri())?.end()?;
+        }
         let body = read_all(request.into_body(), limits.batch_bytes);
         match tokio::time::timeout(limits.body_time, body).await {
             Ok(read) => read.map(Payload),
@@ -214,7 +218,13 @@ impl FromRequestParts<Arc<App>> for Asked {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Asked> {
-        let query = parts.uri.query().unwrap_or_default();
+        Asked::of(&parts.uri)
+    }
+}
+
+impl Asked {
+    fn of(uri: &Uri) -> Result<Asked> {
+        let query = uri.query().unwrap_or_default();
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
