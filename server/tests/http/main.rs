@@ -7,6 +7,7 @@ mod command;
 mod guards;
 mod jobs;
 mod old;
+mod openapi;
 mod ouqiang;
 mod tasks;
 mod topics;
