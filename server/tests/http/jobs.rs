@@ -142,3 +142,13 @@ async fn what_happened_to_a_job_is_told() {
     assert_eq!(server.get("/v1/topics/t/jobs/1").await.ok(200)["last_error"], "no answer");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_whole_number_is_one_however_it_is_written() {
+    let server = Server::start().await;
+    for (id, priority) in [("1", "5"), ("2", "5.0"), ("3", "0.5e1")] {
+        let job = format!(r#"{{"id":"{id}","priority":{priority}}}"#);
+        assert_eq!(server.add(&job).await["priority"], 5, "{job}");
+    }
+    server.stop().await;
+}

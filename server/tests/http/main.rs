@@ -8,6 +8,7 @@ mod guards;
 mod jobs;
 mod limits;
 mod old;
+mod openapi;
 mod ouqiang;
 mod tasks;
 mod topics;

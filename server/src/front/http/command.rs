@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -20,14 +19,11 @@ use serde_json::value::RawValue;
 use super::error::{Refused, Result};
 use super::read::{self, Fields};
 use super::write::json;
-use super::{App, no_route, old, only_post};
+use super::{App, Route, no_route, old, only_post};
 
 /// `POST /` and `POST /v1/command`.
-pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    let routes = Router::new()
-        .route("/", post(call).fallback(no_route))
-        .route("/v1/command", post(call).fallback(only_post));
-    old::switched(app, routes, |fronts| fronts.command)
+pub(crate) fn routes() -> Vec<Route> {
+    vec![("/", post(call).fallback(no_route)), ("/v1/command", post(call).fallback(only_post))]
 }
 
 /// What a command that succeeded has to say.

@@ -43,16 +43,16 @@ where
     let (parts, body) = request.into_parts();
     match call(parts.uri.path()).expect("it is one of these") {
         Call::Add => {
-            let bytes = payload(app, &parts.headers, body).await?;
+            let bytes = payload(app, &parts, body).await?;
             jobs::add_all(app, &parts.headers, &bytes).await
         }
         Call::Pop { topic } => {
             let topic = topic.parse()?;
-            work::pop_one(app, topic, &payload(app, &parts.headers, body).await?).await
+            work::pop_one(app, topic, &payload(app, &parts, body).await?).await
         }
         Call::Finish { topic, id } => {
             let job = OneJob(topic.parse()?, id.parse()?);
-            let bytes = payload(app, &parts.headers, body).await?;
+            let bytes = payload(app, &parts, body).await?;
             work::act_on(app, job, "finish", &bytes).await
         }
     }

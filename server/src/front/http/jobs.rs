@@ -20,7 +20,7 @@ use super::write::{json, json_array};
 /// `POST /v1/jobs`: one job, or many.
 pub(crate) async fn add(State(app): State<Arc<App>>, request: Request) -> Result<Response> {
     let (parts, body) = request.into_parts();
-    let bytes = payload(&app, &parts.headers, body).await?;
+    let bytes = payload(&app, &parts, body).await?;
     add_all(&app, &parts.headers, &bytes).await
 }
 

@@ -8,6 +8,7 @@ mod limit;
 mod metrics;
 mod names;
 mod old;
+mod openapi;
 mod ouqiang;
 mod read;
 mod request;
@@ -25,7 +26,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use hyper::body::Incoming;
 use linger::error::Code;
 use linger::queue::Queue;
@@ -118,32 +119,15 @@ impl App {
     }
 }
 
+/// A path, and what is served there.
+type Route = (&'static str, MethodRouter<Arc<App>>);
+
 /// All the routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    let job = get(jobs::look).patch(jobs::update).delete(jobs::delete);
-    let topic = get(topics::look).put(topics::set).delete(topics::forget);
-    Router::new()
-        .route("/v1/jobs", post(jobs::add).fallback(only_post))
-        .route("/v1/jobs/{id}", get(jobs::find).fallback(only_get))
-        .route("/v1/pop", post(work::pop_many).fallback(only_post))
-        .route("/v1/due", get(topics::due).fallback(only_get))
-        .route("/v1/topics", get(topics::list).fallback(only_get))
-        .route("/v1/topics/{topic}", topic.fallback(only_topic))
-        .route("/v1/topics/{topic}/pop", post(work::pop).fallback(only_post))
-        .route("/v1/topics/{topic}/pause", post(topics::pause).fallback(only_post))
-        .route("/v1/topics/{topic}/resume", post(topics::resume).fallback(only_post))
-        .route("/v1/topics/{topic}/empty", post(topics::empty).fallback(only_post))
-        .route("/v1/topics/{topic}/{bulk}", post(work::bulk).fallback(only_post))
-        .route("/v1/topics/{topic}/jobs", get(topics::browse).fallback(only_get))
-        .route("/v1/topics/{topic}/jobs/{id}", job.fallback(only_job))
-        .route("/v1/topics/{topic}/jobs/{id}/history", get(jobs::history).fallback(only_get))
-        .route("/v1/topics/{topic}/jobs/{id}/{action}", post(work::act).fallback(only_post))
-        .route("/healthz", get(healthz).fallback(only_get))
-        .route("/readyz", get(readyz).fallback(only_get))
-        .route("/metrics", get(metrics::show).fallback(only_get))
-        .merge(command::routes(&app))
-        .merge(ouqiang::routes(&app))
-        .merge(tasks::routes(&app))
+    joined(routes())
+        .merge(old::switched(&app, joined(command::routes()), |fronts| fronts.command))
+        .merge(old::switched(&app, joined(ouqiang::routes()), |fronts| fronts.ouqiang))
+        .merge(old::switched(&app, joined(tasks::routes()), |fronts| fronts.tasks))
         .fallback(no_route)
         .with_state(app)
 }
@@ -167,6 +151,44 @@ pub(crate) async fn answer(
     };
     asked.answered(&mut answer);
     answer
+}
+
+fn joined(routes: Vec<Route>) -> Router<Arc<App>> {
+    routes.into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods))
+}
+
+fn routes() -> Vec<Route> {
+    let job = get(jobs::look).patch(jobs::update).delete(jobs::delete);
+    let topic = get(topics::look).put(topics::set).delete(topics::forget);
+    let mut routes = vec![
+        ("/v1/jobs", post(jobs::add).fallback(only_post)),
+        ("/v1/jobs/{id}", get(jobs::find).fallback(only_get)),
+        ("/v1/pop", post(work::pop_many).fallback(only_post)),
+        ("/v1/due", get(topics::due).fallback(only_get)),
+        ("/v1/topics", get(topics::list).fallback(only_get)),
+        ("/v1/topics/{topic}", topic.fallback(only_topic)),
+        ("/v1/topics/{topic}/pop", post(work::pop).fallback(only_post)),
+        ("/v1/topics/{topic}/pause", post(topics::pause).fallback(only_post)),
+        ("/v1/topics/{topic}/resume", post(topics::resume).fallback(only_post)),
+        ("/v1/topics/{topic}/empty", post(topics::empty).fallback(only_post)),
+        ("/v1/topics/{topic}/{bulk}", post(work::bulk).fallback(only_post)),
+        ("/v1/topics/{topic}/jobs", get(topics::browse).fallback(only_get)),
+        ("/v1/topics/{topic}/jobs/{id}", job.fallback(only_job)),
+        ("/v1/topics/{topic}/jobs/{id}/history", get(jobs::history).fallback(only_get)),
+        ("/v1/topics/{topic}/jobs/{id}/{action}", post(work::act).fallback(only_post)),
+        ("/healthz", get(healthz).fallback(only_get)),
+        ("/readyz", get(readyz).fallback(only_get)),
+        ("/metrics", get(metrics::show).fallback(only_get)),
+    ];
+    routes.extend(openapi::routes());
+    routes
+}
+
+/// The paths of all routes.
+#[cfg(test)]
+fn paths() -> std::collections::BTreeSet<&'static str> {
+    let routes = [routes(), command::routes(), ouqiang::routes(), tasks::routes()];
+    routes.into_iter().flatten().map(|(path, _)| path).collect()
 }
 
 async fn healthz() -> Response {

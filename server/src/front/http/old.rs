@@ -8,8 +8,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
-use axum::http::HeaderValue;
 use axum::http::header::{CONNECTION, CONTENT_TYPE};
+use axum::http::{HeaderValue, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use base64::Engine as _;
@@ -39,10 +39,11 @@ pub(crate) fn switched(
     routes.layer(from_fn_with_state(app.clone(), switch))
 }
 
-/// The bytes of a request, whatever it says they are: the servers that these clients were written
-/// for never looked. Pages of other sites are kept out by their origin.
+/// The bytes of a request, whatever it says they are and asks besides: the servers that these
+/// clients were written for never looked. Pages of other sites are kept out by their origin.
 pub(crate) async fn payload(app: &Arc<App>, mut request: Request) -> Result<Bytes> {
     request.headers_mut().remove(CONTENT_TYPE);
+    *request.uri_mut() = Uri::default();
     let Payload(bytes) = Payload::from_request(request, app).await?;
     Ok(bytes)
 }

@@ -8,7 +8,6 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
@@ -23,7 +22,7 @@ use linger::topic::Topic;
 use super::error::{Refused, Result};
 use super::read::{self, Fields};
 use super::write::{Object, json};
-use super::{App, old};
+use super::{App, Route, old};
 
 /// How long a pop waits for a job: what the clients' own time limits allow for.
 const WAIT: Duration = Duration::from_secs(178);
@@ -33,14 +32,14 @@ const DELAY: RangeInclusive<u64> = 1..=1 << 31;
 const TTR: RangeInclusive<u64> = 1..=86_400;
 
 /// `POST /push`, `/pop`, `/finish`, `/delete` and `/get`.
-pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    let routes = Router::new()
-        .route("/push", any(push))
-        .route("/pop", any(pop))
-        .route("/finish", any(delete))
-        .route("/delete", any(delete))
-        .route("/get", any(get));
-    old::switched(app, routes, |fronts| fronts.ouqiang)
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        ("/push", any(push)),
+        ("/pop", any(pop)),
+        ("/finish", any(delete)),
+        ("/delete", any(delete)),
+        ("/get", any(get)),
+    ]
 }
 
 /// An answer: what `data` writes is the field of that name.

@@ -212,13 +212,22 @@ pub(crate) fn flag(name: &'static str, raw: &RawValue) -> Result<bool> {
 
 /// A whole number from 0 to 4294967295.
 pub(crate) fn small(name: &'static str, raw: &RawValue) -> Result<u32> {
-    serde_json::from_str(raw.get())
-        .map_err(|_| wrong(name, raw, "a whole number from 0 to 4294967295"))
+    let wrong = || wrong(name, raw, "a whole number from 0 to 4294967295");
+    whole(raw).and_then(|number| u32::try_from(number).ok()).ok_or_else(wrong)
 }
 
 /// A whole number.
 pub(crate) fn number(name: &'static str, raw: &RawValue) -> Result<u64> {
-    serde_json::from_str(raw.get()).map_err(|_| wrong(name, raw, "a whole number from 0 up"))
+    whole(raw).ok_or_else(|| wrong(name, raw, "a whole number from 0 up"))
+}
+
+/// A whole number, however it is written: in JSON 5.0 is one.
+fn whole(raw: &RawValue) -> Option<u64> {
+    serde_json::from_str(raw.get()).ok().or_else(|| {
+        let number: f64 = serde_json::from_str(raw.get()).ok()?;
+        let is_whole = number.fract() == 0.0 && (0.0..u64::MAX as f64).contains(&number);
+        is_whole.then_some(number as u64)
+    })
 }
 
 /// Text or a bare number, as it was written.

@@ -7,7 +7,7 @@ use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use http_body_util::BodyExt;
 use linger::error::Code;
 use linger::job::Id;
@@ -81,17 +81,21 @@ impl FromRequest<Arc<App>> for Payload {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Payload> {
         let (parts, body) = request.into_parts();
-        payload(app, &parts.headers, body).await.map(Payload)
+        payload(app, &parts, body).await.map(Payload)
     }
 }
 
 /// The bytes of a request that is JSON, all of them, within the limits of size and time.
-pub(crate) async fn payload<B>(app: &App, headers: &HeaderMap, body: B) -> Result<Bytes>
+pub(crate) async fn payload<B>(app: &App, parts: &Parts, body: B) -> Result<Bytes>
 where
     B: HttpBody<Data = Bytes> + Unpin,
     B::Error: Into<axum::BoxError>,
 {
-    check_type(headers)?;
+    check_type(&parts.headers)?;
+    if parts.uri.query().is_some() {
+        // What a call takes is in its body: a parameter would be passed over in silence.
+        Asked::of(&parts.uri)?.end()?;
+    }
     let (bytes_max, time) = {
         let limits = &app.config().limits;
         (limits.batch_bytes, limits.body_time)
@@ -232,7 +236,13 @@ impl FromRequestParts<Arc<App>> for Asked {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Asked> {
-        let query = parts.uri.query().unwrap_or_default();
+        Asked::of(&parts.uri)
+    }
+}
+
+impl Asked {
+    fn of(uri: &Uri) -> Result<Asked> {
+        let query = uri.query().unwrap_or_default();
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body as Bytes;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts, Path, Request, State};
 use axum::http::StatusCode;
@@ -23,21 +22,21 @@ use super::error::{Refused, Result};
 use super::read::{self, Fields};
 use super::request::Asked;
 use super::write::{Object, json};
-use super::{App, old, wrong_method};
+use super::{App, Route, old, wrong_method};
 
 /// How long a task that has ended can be looked at.
 const RETAIN: Duration = DAY;
 
 /// `/task/add`, `/task/get` and `/task/remove`.
-pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
+pub(crate) fn routes() -> Vec<Route> {
     let (look, remove) = (get(look).post(look), delete(remove).post(remove));
-    let routes = Router::new()
-        .route("/task/add", post(add).fallback(only_post))
-        .route("/task/get", look.clone().fallback(only_get_post))
-        .route("/task/get/{uid}", look.fallback(only_get_post))
-        .route("/task/remove", remove.clone().fallback(only_delete_post))
-        .route("/task/remove/{uid}", remove.fallback(only_delete_post));
-    old::switched(app, routes, |fronts| fronts.tasks)
+    vec![
+        ("/task/add", post(add).fallback(only_post)),
+        ("/task/get", look.clone().fallback(only_get_post)),
+        ("/task/get/{uid}", look.fallback(only_get_post)),
+        ("/task/remove", remove.clone().fallback(only_delete_post)),
+        ("/task/remove/{uid}", remove.fallback(only_delete_post)),
+    ]
 }
 
 async fn only_post() -> Response {

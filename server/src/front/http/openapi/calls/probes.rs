@@ -1,0 +1,46 @@
+//! Whether the server is well, and what it offers.
+
+use linger::error::Code;
+use serde_json::json;
+
+use super::super::operation::Operation;
+
+pub(super) fn calls() -> Vec<Operation> {
+    let is = |name: &str| {
+        json!({
+            "type": "object", "required": [name],
+            "properties": {name: {"const": true}},
+        })
+    };
+    let healthy = Operation::new("get", "/healthz", "isAlive", "Answers while the process lives")
+        .answers_in("application/json", 200, "It lives.", is("ok"), json!({"ok": true}));
+    let ready = Operation::new("get", "/readyz", "isReady", "Whether every stored job is loaded")
+        .answers_in("application/json", 200, "It takes calls.", is("ready"), json!({"ready": true}))
+        .refuses(&[Code::Unavailable]);
+    let metrics = Operation::new("get", "/metrics", "metrics", "Figures for Prometheus")
+        .answers_in(
+            "text/plain",
+            200,
+            "The figures, in the text format 0.0.4.",
+            json!({"type": "string"}),
+            json!("linger_topics 1\n"),
+        )
+        .refuses(&[Code::Unavailable, Code::Overloaded, Code::StorageFailed]);
+    let document = Operation::new("get", "/openapi.json", "openapi", "This description")
+        .answers_in(
+            "application/json",
+            200,
+            "OpenAPI 3.1.",
+            json!({"type": "object", "required": ["openapi", "paths"]}),
+            json!({"openapi": "3.1.0", "paths": {}}),
+        );
+    let page = Operation::new("get", "/docs", "docs", "This description as a page").answers_in(
+        "text/html",
+        200,
+        "A page that needs nothing from elsewhere.",
+        json!({"type": "string"}),
+        json!("<!doctype html>"),
+    );
+    let calls = [healthy, ready, metrics, document, page];
+    calls.into_iter().map(|call| call.tag("probes")).collect()
+}
