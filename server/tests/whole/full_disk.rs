@@ -145,6 +145,12 @@ async fn a_full_disk_refuses_new_jobs_and_loses_none() {
     let grown = ledger.grow(&last).await;
     assert_eq!((grown.status, grown.code()), (507, "storage_full"));
     ledger.look(&last).await;
+
+    // Killed on the full disk it starts there, too.
+    served.kill();
+    let served = Served::start(&store, &[]).await;
+    ledger.caller = served.caller();
+    ledger.check().await;
     disk.give_back();
 
     // Room comes back by cancelling what takes it, with no restart.
