@@ -34,18 +34,27 @@ pub struct Stats {
     pub due_to_ready: Lateness,
     /// From ready to handed out: the consumers' part.
     pub ready_to_handed_out: Lateness,
+    /// How many attempts a job or occurrence had taken when it was finished or died.
+    pub attempts: Sizes,
 }
 
 impl Stats {
     /// Counts a step that a store has taken with a job whose life was `before`.
     pub fn count(&mut self, event: &Event, before: &Life, step: &Step) {
         if let Next::Keep(after) = &step.next {
-            self.died += u64::from(after.tally.deaths - before.tally.deaths);
+            let deaths = u64::from(after.tally.deaths - before.tally.deaths);
+            self.died += deaths;
+            if deaths > 0 {
+                self.attempts.record(before.attempt.into());
+            }
         }
         let changed = u64::from(step.changes());
         match event {
             Event::Reserve(_) | Event::ReserveNamed(_) => self.handed_out += 1,
-            Event::Finish(_) => self.finished += changed,
+            Event::Finish(_) if changed > 0 => {
+                self.finished += 1;
+                self.attempts.record(before.attempt.into());
+            }
             Event::Fail { .. } => self.failed += 1,
             Event::Again { .. } => self.again += 1,
             Event::Expire => self.timed_out += changed,
@@ -90,6 +99,11 @@ impl Default for Lateness {
 }
 
 impl Lateness {
+    /// One that was counted elsewhere.
+    pub(crate) fn of(counts: [u64; BOUNDS_US.len() + 1], sum_us: u64) -> Lateness {
+        Lateness { counts, sum_us }
+    }
+
     /// Counts one that was late by so much.
     pub fn record(&mut self, late_us: u64) {
         let class = BOUNDS_US.partition_point(|bound| *bound < late_us);
@@ -110,6 +124,36 @@ impl Lateness {
     /// How many there were.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
+    }
+}
+
+/// How large things were, as a histogram.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    counts: [u64; SIZE_BOUNDS.len() + 1],
+    sum: u64,
+}
+
+/// The upper bounds of the histogram's classes; the last class has none.
+pub const SIZE_BOUNDS: [u64; 14] =
+    [1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+
+impl Sizes {
+    /// Counts one of this size.
+    pub fn record(&mut self, size: u64) {
+        let class = SIZE_BOUNDS.partition_point(|bound| *bound < size);
+        self.counts[class] += 1;
+        self.sum = self.sum.saturating_add(size);
+    }
+
+    /// How many fall into each class, the open one last.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// The sum of all.
+    pub fn sum(&self) -> u64 {
+        self.sum
     }
 }
 

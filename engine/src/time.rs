@@ -144,7 +144,12 @@ impl Tick {
 
     /// Whole milliseconds from `earlier` to here; 0 if `earlier` is later.
     pub fn ms_since(self, earlier: Tick) -> u64 {
-        self.0.saturating_sub(earlier.0) / 1000
+        self.us_since(earlier) / 1000
+    }
+
+    /// Microseconds from `earlier` to here; 0 if `earlier` is later.
+    pub fn us_since(self, earlier: Tick) -> u64 {
+        self.0.saturating_sub(earlier.0)
     }
 }
 

@@ -71,6 +71,44 @@ async fn fill(store: &Embedded, clock: &SimClock) {
 }
 
 #[tokio::test]
+async fn what_the_disk_does_is_measured() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
+    let store = open(folder.path(), &clock);
+    let before = store.measured().await.unwrap();
+    assert_eq!((before.syncs.total(), before.appended_bytes, before.live_bytes), (0, 0, 0));
+    for n in 0..200 {
+        add(&store, Job::new("t", "x".repeat(1000)).id(n.to_string())).await;
+    }
+    let measured = store.measured().await.unwrap();
+    // Each was added alone, and nobody was answered before a sync.
+    assert_eq!(measured.syncs.total(), 200);
+    assert_eq!((measured.batches.counts()[0], measured.batches.sum()), (200, 200));
+    assert!(measured.appended_bytes > 200_000, "{measured:?}");
+    assert_eq!(measured.live_bytes, measured.appended_bytes);
+    assert_eq!(measured.log_bytes, 1 << 20);
+    // So many records call for a checkpoint, when the house is looked over.
+    let made = (0..100_000).find(|_| {
+        clock.advance(SECOND);
+        std::thread::yield_now();
+        checkpoint_bytes(folder.path()) > 0
+    });
+    assert!(made.is_some(), "no checkpoint was made");
+    drop(store);
+    let again = open(folder.path(), &clock).measured().await.unwrap();
+    assert_eq!(again.checkpoint_bytes, checkpoint_bytes(folder.path()));
+    assert_eq!(again.live_bytes, measured.live_bytes);
+}
+
+/// Bytes of the checkpoints that are whole.
+fn checkpoint_bytes(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap());
+    let name = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().into_owned();
+    let checkpoints =
+        files.filter(|file| name(file).starts_with("checkpoint-") && !name(file).ends_with(".tmp"));
+    checkpoints.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
+}
+
+#[tokio::test]
 async fn every_state_is_there_again_with_its_history() {
     let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
     let store = open(folder.path(), &clock);

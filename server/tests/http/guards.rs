@@ -97,11 +97,28 @@ async fn prometheus_reads_the_metrics() {
     let server = Server::start().await;
     server.add(r#"{"topic":"say \"hi\"","id":"1"}"#).await;
     server.pop("say%20%22hi%22").await;
+    server.add(r#"{"topic":"t","id":"1"}"#).await;
+    server.pop("t").await;
+    server.post("/v1/topics/t/jobs/1/finish", "").await.ok(200);
     let answer = server.get("/metrics").await;
     assert_eq!(answer.status, 200);
     assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/plain"));
     let line = r#"linger_jobs{topic="say \"hi\"",state="reserved"} 1"#;
     assert!(answer.text.contains(line), "{}", answer.text);
+    assert!(answer.text.contains("\nlinger_attempts_bucket{le=\"1\"} 1\n"), "{}", answer.text);
+    // Two adds and a finish were synced, alone or with others.
+    for name in [
+        "linger_sync_seconds_count",
+        "linger_batch_records_sum",
+        "linger_log_appended_bytes_total",
+        "linger_log_bytes",
+        "linger_log_live_bytes",
+    ] {
+        let value =
+            answer.text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        assert!(value.is_some_and(|value: f64| value >= 3.0), "{name}: {}", answer.text);
+    }
+    assert!(answer.text.contains("\nlinger_checkpoint_bytes 0\n"), "{}", answer.text);
     check_with_promtool(&answer.text);
     server.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hyper::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -201,6 +202,32 @@ async fn too_many_adds_are_refused_at_once_while_the_rest_goes_on() {
             break;
         }
         assert!(round < 1000, "{taken} taken, {refused} refused, {finished} finished");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_calls_are_refused_at_once_while_adds_go_on() {
+    let server = Server::with(|config| config.limits.requests = 1).await;
+    server.add(r#"{"topic":"t","id":"1","delay":"1h"}"#).await;
+    for round in 0.. {
+        let update = async |priority: usize| {
+            let body = format!(r#"{{"priority":{priority}}}"#);
+            server.call(Method::PATCH, "/v1/topics/t/jobs/1", &body).await
+        };
+        let updates = futures_of((0..32).map(update));
+        let (answers, _) = tokio::join!(updates, server.add(r#"{"topic":"t"}"#));
+        let refused: Vec<_> = answers.into_iter().filter(|answer| answer.status != 200).collect();
+        let any = !refused.is_empty();
+        for answer in refused {
+            assert_eq!(answer.headers["retry-after"], "1");
+            let message = answer.refused(503, "overloaded", None);
+            assert_eq!(message, "requests are at the limit of 1; try again soon");
+        }
+        if any {
+            break;
+        }
+        assert!(round < 1000, "nobody was refused");
     }
     server.stop().await;
 }

@@ -1,19 +1,17 @@
 //! A disk that fills up: new jobs are refused, all else goes on, and nothing is lost.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hyper::Method;
 use serde_json::json;
 
 use crate::disk::SmallDisk;
-use crate::served::{Answer, Caller, Served};
+use crate::served::{Answer, Caller, PATIENCE, Served};
 
 /// Segments are of 64 MiB, and three of them are held back: room for some two full ones.
 const DISK_BYTES: u64 = 448 << 20;
 const BODY_BYTES: usize = 512 << 10;
-/// What must come comes within this; only to fail rather than hang.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Someone who writes down what was acknowledged: each job, and whether it is there.
 struct Ledger {
@@ -147,6 +145,12 @@ async fn a_full_disk_refuses_new_jobs_and_loses_none() {
     let grown = ledger.grow(&last).await;
     assert_eq!((grown.status, grown.code()), (507, "storage_full"));
     ledger.look(&last).await;
+
+    // Killed on the full disk it starts there, too.
+    served.kill();
+    let served = Served::start(&store, &[]).await;
+    ledger.caller = served.caller();
+    ledger.check().await;
     disk.give_back();
 
     // Room comes back by cancelling what takes it, with no restart.

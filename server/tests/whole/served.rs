@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// So long is waited for what must come: only to fail rather than hang.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server of its own, killed at the end if it still runs.
 pub(crate) struct Served {

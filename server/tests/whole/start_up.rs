@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::served::{Answer, Caller, Served};
+use crate::served::{Answer, Caller, PATIENCE, Served};
 
 /// A million as `./test` runs it, optimised; a tenth of that between two edits.
 fn jobs() -> usize {
@@ -180,7 +180,8 @@ async fn no_cancel_is_acknowledged_before_every_job_is_loaded() {
         .collect();
     served.says(" ready").await;
     let shares = watching.await.expect("it became ready");
-    enough.notified().await;
+    // Whoever fell does not cancel any more: who did, and why, is told below.
+    let _ = tokio::time::timeout(PATIENCE, enough.notified()).await;
     served.kill();
     trying.await.expect("nothing was answered too early");
     let mut known = Cancelled::default();
@@ -194,6 +195,7 @@ async fn no_cancel_is_acknowledged_before_every_job_is_loaded() {
     let steps: BTreeSet<u64> = shares.iter().map(|share| (share * 100.0).round() as u64).collect();
     assert!(steps.len() > 3, "the share hardly moved: {steps:?}");
     assert!(!known.there.is_empty(), "nobody came too early");
+    assert!(known.gone.len() >= CANCELS, "only {} were cancelled", known.gone.len());
 
     let served = Served::start(&store, &[]).await;
     let caller = served.caller();

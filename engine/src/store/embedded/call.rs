@@ -12,6 +12,7 @@ use super::codec::{Own, encode_cold};
 use super::files::Guard;
 use super::handover::Handover;
 use super::inbox::{Inbox, Lane, Task};
+use super::meter::Meter;
 use super::read::{ReadCold, read_cold, record, record_in_full};
 use super::space::{IdHasher, full};
 use super::state::{Decision, Outcome, Prepared, Rewritten, Snapshot, State};
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) tickets: AtomicU64,
     /// Set when the store is to be closed.
     pub(crate) closing: AtomicBool,
+    pub(crate) meter: Arc<Meter>,
     /// The most bytes that one step may append to the log.
     pub(crate) step_bytes_max: usize,
 }

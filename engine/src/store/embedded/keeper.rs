@@ -472,6 +472,7 @@ impl Keeper {
         happened("checkpoint published");
         self.checkpoint = Some((making.number, bytes, manifest));
         self.kept.insert(making.number, bytes);
+        self.measure_checkpoints();
         self.chunks = making.chunks;
         self.named.clear();
         self.counted = making.counted;
@@ -534,8 +535,13 @@ impl Keeper {
         for number in outdated.collect::<Vec<_>>() {
             self.files.remove(&checkpoint_name(number))?;
             self.kept.remove(&number);
+            self.measure_checkpoints();
         }
         Ok(())
+    }
+
+    fn measure_checkpoints(&self) {
+        self.shared.meter.set_checkpoint_bytes(self.kept.values().sum());
     }
 
     fn abandon(&mut self) {

@@ -12,6 +12,7 @@ use super::handover::{Handover, Release, Written};
 use super::place::{DATA_START, Place, Segment};
 use super::scan::{End, Position};
 use super::syncer::{Durability, release};
+use crate::stats::Sizes;
 use crate::time::Tick;
 
 /// A batch is written when it has grown to this; most are far smaller.
@@ -48,6 +49,10 @@ pub(crate) struct Log {
     /// Records and bytes appended since the checkpoint that was opened.
     records: u64,
     bytes: u64,
+    /// Those of the open batch, how many each batch before it had, and what was appended here.
+    batch_records: u64,
+    batches: Sizes,
+    appended_bytes: u64,
 }
 
 /// What an answer rests on.
@@ -86,6 +91,9 @@ impl Log {
             begun: Vec::new(),
             records: 0,
             bytes: 0,
+            batch_records: 0,
+            batches: Sizes::default(),
+            appended_bytes: 0,
         }
     }
 
@@ -132,6 +140,7 @@ impl Log {
         if let Err(cause) = segment.file.write_at(&self.buffer, u64::from(offset)) {
             self.failed.get_or_insert(cause);
         }
+        self.batches.record(std::mem::take(&mut self.batch_records));
         self.written.batch = Some(self.last);
         self.written.segments.push(segment.clone());
         self.buffer.clear();
@@ -149,6 +158,11 @@ impl Log {
     /// The most that one step may append.
     pub(crate) fn step_bytes_max(&self) -> usize {
         (self.segment_bytes - DATA_START) as usize - HEADER_BYTES
+    }
+
+    /// What a segment takes on disk.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes.into()
     }
 
     fn fits_current(&self, bytes: usize) -> bool {
@@ -216,6 +230,8 @@ impl Log {
         *end += len as u32;
         self.records += 1;
         self.bytes += len as u64;
+        self.batch_records += 1;
+        self.appended_bytes += len as u64;
         place
     }
 
@@ -253,6 +269,11 @@ impl Log {
     /// The segments begun since this was last asked.
     pub(crate) fn take_begun(&mut self) -> Vec<Arc<Segment>> {
         std::mem::take(&mut self.begun)
+    }
+
+    /// How many records each batch had, and the bytes appended since the store was opened.
+    pub(crate) fn measured(&self) -> (Sizes, u64) {
+        (self.batches.clone(), self.appended_bytes)
     }
 
     /// Records and bytes appended since the checkpoint that was opened.

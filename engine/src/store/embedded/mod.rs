@@ -25,6 +25,7 @@ mod keeper;
 mod log;
 #[cfg(any(test, feature = "testkit"))]
 mod manual;
+mod meter;
 #[cfg(feature = "bench")]
 mod null;
 mod open;
@@ -46,6 +47,7 @@ pub use check::{FINDINGS_MAX, Finding, Report, check, check_files};
 pub use manual::Manual;
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) use manual::read_in_full;
+pub use meter::Measured;
 #[cfg(feature = "bench")]
 pub use null::{Null, Safe, record_bytes};
 pub use open::Settings;

@@ -146,12 +146,16 @@ impl Parts {
             clock: options.clock.clone(),
             tickets: AtomicU64::new(0),
             closing: AtomicBool::new(false),
+            meter: Arc::default(),
             step_bytes_max,
         });
+        let meter = shared.meter.clone();
+        meter.set_checkpoint_bytes(loaded.kept.values().sum());
         let syncer = Syncer::new(
             handover.clone(),
             settings.durability,
             options.clock.clone(),
+            meter,
             loaded.end.batch,
         );
         let decider = Decider {

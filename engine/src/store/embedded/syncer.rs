@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handover::{Given, Handover, Release, Written};
+use super::meter::Meter;
 use super::place::Segment;
 use crate::time::{Clock, Tick};
 
@@ -27,6 +28,7 @@ pub(crate) struct Syncer {
     handover: Arc<Handover>,
     durability: Durability,
     clock: Arc<dyn Clock>,
+    meter: Arc<Meter>,
     /// Written and not synced yet, in order, and the last batch of it.
     dirty: Vec<Arc<Segment>>,
     last: u64,
@@ -47,12 +49,13 @@ impl Syncer {
         handover: Arc<Handover>,
         durability: Durability,
         clock: Arc<dyn Clock>,
+        meter: Arc<Meter>,
         last: u64,
     ) -> Syncer {
         handover.set_settled(last);
         handover.set_durable(last);
         let dirty_since = Tick::default();
-        Syncer { handover, durability, clock, dirty: Vec::new(), last, dirty_since }
+        Syncer { handover, durability, clock, meter, dirty: Vec::new(), last, dirty_since }
     }
 
     /// Syncs until the store stops.
@@ -137,11 +140,15 @@ impl Syncer {
     /// In order, so that the log has no holes.
     fn sync(&mut self) -> io::Result<()> {
         let mut synced = None;
+        let begun = self.clock.now().tick;
         for segment in self.dirty.drain(..) {
             if synced != Some(segment.number) {
                 segment.file.sync()?;
                 synced = Some(segment.number);
             }
+        }
+        if synced.is_some() {
+            self.meter.synced(self.clock.now().tick.us_since(begun));
         }
         self.handover.set_durable(self.last);
         Ok(())

@@ -58,6 +58,21 @@ suite! {
         assert_eq!(t.stats().await.finished, 3);
     }
 
+    async fn attempts_are_counted_when_a_job_ends(t) {
+        t.add_many([job("1"), job("2")]).await;
+        t.finish(&t.popped("orders").await).await;
+        for _ in 0..2 {
+            let again = Verdict::Fail { error: "no".into(), retry_in: Some(SECOND) };
+            t.settle(&t.popped("orders").await, again).await.unwrap();
+            t.pass(SECOND).await;
+        }
+        assert_eq!(t.stats().await.attempts.sum(), 1, "one has ended");
+        let bury = Verdict::Bury { error: None, priority: None };
+        t.settle(&t.popped("orders").await, bury).await.unwrap();
+        let attempts = t.stats().await.attempts;
+        assert_eq!((attempts.counts()[..3].to_vec(), attempts.sum()), (vec![1, 0, 1], 4));
+    }
+
     async fn a_refused_verdict_is_not_counted(t) {
         t.add(job("1")).await;
         let old = t.popped("orders").await;

@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use linger::queue::{Queue, TopicInfo, Topics};
-use linger::stats::{BOUNDS_US, Lateness, Stats};
+use linger::stats::{BOUNDS_US, Lateness, SIZE_BOUNDS, Sizes, Stats};
+use linger::store::embedded::Measured;
 use linger::topic::Counts;
 
 use super::App;
@@ -21,14 +22,14 @@ const OTHER: &str = "other";
 /// `GET /metrics`.
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<Response> {
     let store = app.store()?;
-    let stats = store.stats().await?;
+    let (stats, measured) = (store.stats().await?, store.measured().await?);
     let page = Topics::Page { prefix: "".into(), after: None, limit: TOPICS_MAX };
     let topics = store.topics(page).await?;
     let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    Ok((kind, written(&stats, &topics)).into_response())
+    Ok((kind, written(&stats, &measured, &topics)).into_response())
 }
 
-fn written(stats: &Stats, topics: &[TopicInfo]) -> String {
+fn written(stats: &Stats, measured: &Measured, topics: &[TopicInfo]) -> String {
     let mut out = Text::default();
     out.about("linger_jobs", "gauge", "Jobs there are, by topic and state.");
     let mut others = stats.counts;
@@ -58,6 +59,20 @@ fn written(stats: &Stats, topics: &[TopicInfo]) -> String {
     out.histogram("linger_due_to_ready_seconds", help, &stats.due_to_ready);
     let help = "From ready to handed out: the consumers' part of being late.";
     out.histogram("linger_ready_to_handed_out_seconds", help, &stats.ready_to_handed_out);
+    let help = "Attempts that were taken when a job or occurrence was finished or died.";
+    out.sizes("linger_attempts", help, &stats.attempts);
+    let help = "How long syncing the log took, each time.";
+    out.histogram("linger_sync_seconds", help, &measured.syncs);
+    out.sizes("linger_batch_records", "Records in each batch of the log.", &measured.batches);
+    for (name, kind, help, bytes) in [
+        ("appended_bytes_total", "counter", "Bytes appended to the log.", measured.appended_bytes),
+        ("bytes", "gauge", "Bytes that the log takes on disk.", measured.log_bytes),
+        ("live_bytes", "gauge", "Bytes of the log that are still wanted.", measured.live_bytes),
+    ] {
+        out.one(&format!("linger_log_{name}"), kind, help, bytes);
+    }
+    let (name, help) = ("linger_checkpoint_bytes", "Bytes that checkpoints take on disk.");
+    out.one(name, "gauge", help, measured.checkpoint_bytes);
     out.0
 }
 
@@ -82,15 +97,26 @@ impl Text {
         }
     }
 
+    /// Moments in microseconds, shown in seconds.
     fn histogram(&mut self, name: &str, help: &str, lateness: &Lateness) {
+        let bounds = BOUNDS_US.map(|bound_us| bound_us as f64 / 1e6);
+        self.classes(name, help, (&bounds, lateness.counts()), lateness.sum_us() as f64 / 1e6);
+    }
+
+    fn sizes(&mut self, name: &str, help: &str, sizes: &Sizes) {
+        let bounds = SIZE_BOUNDS.map(|bound| bound as f64);
+        self.classes(name, help, (&bounds, sizes.counts()), sizes.sum() as f64);
+    }
+
+    fn classes(&mut self, name: &str, help: &str, classes: (&[f64], &[u64]), sum: f64) {
         self.about(name, "histogram", help);
+        let (bounds, counts) = classes;
         let mut below = 0;
-        for (bound_us, count) in BOUNDS_US.iter().zip(lateness.counts()) {
+        for (bound, count) in bounds.iter().zip(counts) {
             below += count;
-            let bound = *bound_us as f64 / 1e6;
             let _ = writeln!(self.0, r#"{name}_bucket{{le="{bound}"}} {below}"#);
         }
-        let (total, sum) = (lateness.total(), lateness.sum_us() as f64 / 1e6);
+        let total: u64 = counts.iter().sum();
         let _ = writeln!(self.0, r#"{name}_bucket{{le="+Inf"}} {total}"#);
         let _ = writeln!(self.0, "{name}_sum {sum}\n{name}_count {total}");
     }
@@ -141,17 +167,17 @@ mod tests {
     fn topics_past_the_limit_are_summed_up() {
         let counts = Counts { ready: 5, delayed: 7, ..Counts::default() };
         let stats = Stats { counts, topics: 3, ..Stats::default() };
-        let text = written(&stats, &[]);
+        let text = written(&stats, &Measured::default(), &[]);
         assert!(text.contains(r#"linger_jobs{topic="other",state="ready"} 5"#), "{text}");
         let known = Stats { topics: 0, ..stats };
-        assert!(!written(&known, &[]).contains("other"));
+        assert!(!written(&known, &Measured::default(), &[]).contains("other"));
     }
 
     #[test]
     fn a_histogram_counts_up_to_all() {
         let mut stats = Stats::default();
         [50, 1_500, u64::MAX].iter().for_each(|late| stats.due_to_ready.record(*late));
-        let text = written(&stats, &[]);
+        let text = written(&stats, &Measured::default(), &[]);
         let name = "linger_due_to_ready_seconds";
         for line in [
             format!(r#"{name}_bucket{{le="0.0001"}} 1"#),

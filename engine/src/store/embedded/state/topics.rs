@@ -11,6 +11,7 @@ use crate::stats::Stats;
 use crate::store::embedded::batch::Tag;
 use crate::store::embedded::call::CONFIGURE_BYTES;
 use crate::store::embedded::codec::{StoredPause, StoredTopic};
+use crate::store::embedded::meter::Measured;
 use crate::store::embedded::payload::{NamedTopic, encode_emptied};
 use crate::time::{Now, duration_ms};
 use crate::topic::{Counts, Pause, Settings, Topic};
@@ -191,6 +192,19 @@ impl State {
         }
         let (topics, waiting) = (self.names.len() as u64, self.waiters.len() as u64);
         Stats { counts, topics, waiting, ..self.stats.clone() }
+    }
+
+    /// What was measured by the decider.
+    pub(crate) fn measured(&self) -> Measured {
+        let usage = self.segments.usage();
+        let (batches, appended_bytes) = self.log.measured();
+        Measured {
+            batches,
+            appended_bytes,
+            log_bytes: usage.len() as u64 * self.log.segment_bytes(),
+            live_bytes: usage.iter().map(|usage| usage.live_bytes).sum(),
+            ..Measured::default()
+        }
     }
 
     pub(super) fn orders(&mut self, topic: u32) -> &mut Orders {
