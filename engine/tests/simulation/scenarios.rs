@@ -384,6 +384,26 @@ fn a_body_that_was_damaged_is_told_and_not_shown() {
 }
 
 #[test]
+fn a_job_that_cannot_be_read_keeps_nobody_from_the_next() {
+    let mut house = House::new(Durability::Sync).opened();
+    house.add("1", &long("one", 100));
+    house.add("2", "two");
+    let name = house.files("segment-")[0].clone();
+    let bytes = house.bytes(&name);
+    let at = bytes.windows(5).position(|some| some == b"one .").unwrap() as u64;
+    house.disk.corrupt(&name, at + 50, 1);
+    house.clock.advance(Duration::from_secs(3600));
+    let (queue, ask) = (house.queue(), Ask::one("t".parse().expect("a topic")));
+    let refused = house.ask(queue.pop(ask.clone())).expect("the power is on").unwrap_err();
+    assert_eq!(refused.code(), Code::StorageFailed);
+    let next = house.ask(queue.pop(ask)).expect("the power is on").expect("a pop");
+    assert_eq!(next.len(), 1);
+    assert_eq!(next[0].job.spec.id.as_str(), "2");
+    let stats = house.ask(queue.stats()).expect("the power is on").expect("figures");
+    assert_eq!(stats.counts.dead, 1);
+}
+
+#[test]
 fn what_no_segment_can_hold_is_refused_and_holds_up_nobody() {
     let mut house = House::new(Durability::Sync).opened();
     let refused = house.try_put("key", &long("value", 64_000)).unwrap_err();
@@ -499,8 +519,10 @@ fn after_a_failed_sync_all_is_refused_and_what_was_acknowledged_is_there() {
         // The keeper has nothing left to sync.
         house.tidy(2);
         house.disk.fail_sync_in(1);
+        assert!(house.queue().halted().is_none());
         let refused = house.try_add_any("2");
         assert_eq!(refused.unwrap_err().code(), Code::StorageFailed);
+        assert!(house.queue().halted().is_some());
         assert_eq!(house.get("1").unwrap_err().code(), Code::StorageFailed);
         if seed % 2 == 0 {
             house.kill();

@@ -72,6 +72,8 @@ pub struct Limits {
     pub connections: usize,
     /// Requests in work at once, those that wait for a job apart.
     pub requests: usize,
+    /// The bytes of all large requests in work at once.
+    pub requests_bytes: usize,
     /// How long a request's head may take to arrive.
     pub header_time: Duration,
     /// How long a request's body may take to arrive.
@@ -104,6 +106,7 @@ pub struct Log {
 const BODY_MAX: Size = Size(16 << 20);
 const TRANSFER_MIN: Size = Size(1 << 10);
 const TRANSFER_MAX: Size = Size(1 << 30);
+const REQUESTS_BYTES_MAX: Size = Size(1 << 40);
 const BATCH_JOBS_MAX: usize = 100_000;
 const AT_ONCE_MAX: usize = 10_000_000;
 /// Less would be no time at all, and every request would be late.
@@ -156,6 +159,9 @@ impl Config {
                 waiting: values.take_in("limits.waiting", 0..=AT_ONCE_MAX)?,
                 connections: values.take_in("limits.connections", 1..=AT_ONCE_MAX)?,
                 requests: values.take_in("limits.requests", 1..=AT_ONCE_MAX)?,
+                requests_bytes: values
+                    .take_in("limits.requests_bytes", TRANSFER_MIN..=REQUESTS_BYTES_MAX)?
+                    .0,
                 header_time: values.take_in("limits.header_time", TIME_MIN..=HOUR)?,
                 body_time: values.take_in("limits.body_time", TIME_MIN..=HOUR)?,
                 idle_time: values.take_in("limits.idle_time", TIME_MIN..=DAY)?,
@@ -215,6 +221,7 @@ mod tests {
                 waiting: 100_000,
                 connections: 10_000,
                 requests: 10_000,
+                requests_bytes: 256 << 20,
                 header_time: 10 * SECOND,
                 body_time: 30 * SECOND,
                 idle_time: 5 * MINUTE,

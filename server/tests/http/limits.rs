@@ -253,3 +253,41 @@ async fn futures_of<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Outpu
     .await;
     done.into_iter().flatten().collect()
 }
+
+#[tokio::test]
+async fn large_requests_are_refused_when_they_are_too_much_in_all_while_small_ones_go_on() {
+    let server = Server::with(|config| {
+        config.limits.body_bytes = 8 << 20;
+        config.limits.requests_bytes = 1 << 20;
+        config.limits.body_time = LONG;
+    })
+    .await;
+    let large =
+        |id: &str| format!(r#"{{"topic":"t","id":"{id}","body":"{}"}}"#, "x".repeat(600 << 10));
+    let mut slow = connect(&server).await;
+    let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n";
+    let head = format!("{head}content-length: {}\r\n\r\n", 600 << 10);
+    slow.write_all(head.as_bytes()).await.expect("it is open");
+    // Asked to go on, it is counted.
+    let mut answer = Vec::new();
+    let read = async {
+        while slow.read_buf(&mut answer).await.expect("an answer") > 0
+            && !answer.ends_with(b"\r\n\r\n")
+        {}
+    };
+    tokio::time::timeout(PATIENCE, read).await.expect("an answer");
+    assert!(answer.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&answer));
+
+    let refused = server.post("/v1/jobs", &large("1")).await;
+    assert_eq!(refused.headers["retry-after"], "1");
+    refused.refused(503, "overloaded", None);
+    server.post("/v1/jobs", r#"{"topic":"t","id":"2"}"#).await.ok(201);
+    drop(slow);
+    let taken = async {
+        while server.post("/v1/jobs", &large("1")).await.status != 201 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, taken).await.expect("there is room again");
+    server.stop().await;
+}

@@ -144,6 +144,8 @@ async fn a_full_disk_refuses_new_jobs_and_loses_none() {
     let last = ledger.there().pop().expect("some are left");
     let grown = ledger.grow(&last).await;
     assert_eq!((grown.status, grown.code()), (507, "storage_full"));
+    let metrics = ledger.caller.text(Method::GET, "/metrics", String::new()).await;
+    assert!(metrics.contains("\nlinger_disk_full 1\n"), "{metrics}");
     ledger.look(&last).await;
 
     // Killed on the full disk it starts there, too.

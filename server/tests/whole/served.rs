@@ -157,9 +157,10 @@ impl Caller {
         tokio::time::timeout(PATIENCE, called).await.expect("an answer, or the end")
     }
 
-    /// Posts something large; the answer as it is.
-    pub(crate) async fn text(&self, path: &str, body: String) -> String {
-        let request = Request::post(format!("http://{}{path}", self.address));
+    /// The answer as it is, to something that may be large.
+    pub(crate) async fn text(&self, method: Method, path: &str, body: String) -> String {
+        let request =
+            Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         let request = request.body(Full::from(body)).expect("a request");
         let answer = self.client.request(request).await.expect("an answer");
         let bytes = answer.into_body().collect().await.expect("all of it").to_bytes();

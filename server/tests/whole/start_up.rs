@@ -52,7 +52,7 @@ async fn fill(store: &Path) {
                     if from >= jobs() {
                         return;
                     }
-                    let added = caller.text("/v1/jobs", batch(from)).await;
+                    let added = caller.text(Method::POST, "/v1/jobs", batch(from)).await;
                     assert!(added.contains(r#""job":"#) && !added.contains(r#""error":"#));
                 }
             })

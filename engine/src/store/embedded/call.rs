@@ -308,6 +308,13 @@ async fn added(job: NewJob, decision: Decision, now: Now) -> Result<Added> {
     }
 }
 
+impl Embedded {
+    /// Why the store has stopped for good, if it has: only opening it again helps.
+    pub fn halted(&self) -> Option<Error> {
+        self.shared.handover.halted().cloned()
+    }
+}
+
 impl Queue for Embedded {
     async fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
         let bytes = |job: &NewJob| log_bytes_of(job.body.as_bytes().len() + CHANGE_BYTES);
@@ -440,7 +447,7 @@ impl Queue for Embedded {
     }
 }
 
-fn settle_bytes(settle: &Settle) -> usize {
+pub(crate) fn settle_bytes(settle: &Settle) -> usize {
     match settle.verdict {
         Verdict::Finish | Verdict::Touch { .. } if settle.report.is_none() => CHANGE_BYTES / 2,
         _ => CHANGE_BYTES + NOTE_TEXT_BYTES,

@@ -21,6 +21,8 @@ pub struct Measured {
     pub live_bytes: u64,
     /// Bytes that checkpoints take on disk.
     pub checkpoint_bytes: u64,
+    /// Whether the disk is too full for new jobs.
+    pub full: bool,
 }
 
 impl Embedded {

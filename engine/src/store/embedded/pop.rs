@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
-use super::call::{CHANGE_BYTES, Shared};
+use super::call::{CHANGE_BYTES, Shared, settle_bytes};
 use super::inbox::{Inbox, Lane, Task};
 use super::read::record;
 use super::state::{Call, Handed, recall};
-use crate::error::Result;
-use crate::queue::{Ask, Delivery};
+use crate::error::{Error, Result};
+use crate::queue::{Ask, Delivery, Key, Settle, Verdict};
 use crate::time::{Now, duration_ms};
 
 impl Shared {
@@ -62,14 +62,40 @@ struct Taken<'a> {
 }
 
 impl Taken<'_> {
+    /// Those that can be read. One that cannot is told if it is the only one.
     async fn read(mut self, now: Now) -> Result<Vec<Delivery>> {
         let mut deliveries = Vec::with_capacity(self.jobs.len());
+        let mut unreadable = None;
         for handed in &self.jobs {
-            let record = record(&handed.job).await?;
-            deliveries.push(record.delivery(handed.hold, &handed.settings, now));
+            match record(&handed.job).await {
+                Ok(record) => {
+                    deliveries.push(record.delivery(handed.hold, &handed.settings, now));
+                }
+                Err(why) => {
+                    self.bury(handed, &why);
+                    unreadable = Some(why);
+                }
+            }
         }
         self.jobs.clear();
-        Ok(deliveries)
+        match unreadable {
+            Some(why) if deliveries.is_empty() => Err(why),
+            _ => Ok(deliveries),
+        }
+    }
+
+    /// Puts a job on the dead shelf that cannot be read: given back, it would come first again and
+    /// keep everyone from the jobs behind it.
+    fn bury(&self, handed: &Handed, why: &Error) {
+        let number = handed.job.number;
+        tracing::error!(number, "a job cannot be read and is put on the dead shelf: {why}");
+        let verdict = Verdict::Bury { error: Some(why.message().into()), priority: None };
+        let lease = Some(handed.hold.lease);
+        let settle = Settle { lease, ..Settle::key(Key::Number(number), verdict) };
+        // Refused if the lease ran out or the store stops: then somebody else finds it so.
+        let task =
+            Task::new(settle_bytes(&settle), move |state, now| _ = state.settle(settle, now));
+        let _ = self.inbox.push(Lane::Own, task);
     }
 }
 

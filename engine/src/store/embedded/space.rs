@@ -29,7 +29,12 @@ pub(crate) enum Room {
 
 impl Space {
     pub(crate) fn set(&self, room: Room) {
-        self.room.store(room as u8, Ordering::Relaxed);
+        let before = self.room.swap(room as u8, Ordering::Relaxed);
+        match (before == Room::Plenty as u8, room == Room::Plenty) {
+            (true, false) => tracing::warn!("the disk is too full for new jobs; they are refused"),
+            (false, true) => tracing::info!("the disk has room for new jobs again"),
+            _ => {}
+        }
     }
 
     pub(crate) fn room(&self) -> Room {

@@ -1,9 +1,12 @@
 //! How many are served at once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use axum::body::Bytes;
 use linger::error::Code;
 
+use super::App;
 use super::error::{Refused, Result};
 
 /// Counts what is in work. Adds, waits and the rest have a gate each, so that too many of one kind
@@ -13,12 +16,72 @@ pub(crate) struct Gates {
     pub(crate) adds: Gate,
     pub(crate) calls: Gate,
     pub(crate) waits: Gate,
+    /// The bytes of large requests.
+    bytes: AtomicUsize,
 }
 
 /// Counts those who are within.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     within: AtomicUsize,
+}
+
+/// Requests up to this are not counted by their bytes: others bound how many there are.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// The bytes of one request, counted for as long as it is held.
+pub(crate) struct Weight {
+    app: Arc<App>,
+    bytes: usize,
+}
+
+impl Weight {
+    pub(crate) fn none(app: &Arc<App>) -> Weight {
+        Weight { app: app.clone(), bytes: 0 }
+    }
+
+    /// Counts a request that is to have so many bytes.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<()> {
+        if bytes <= self.bytes.max(SMALL_BYTES) {
+            return Ok(());
+        }
+        let more = bytes - self.bytes;
+        self.bytes = bytes;
+        let all = self.app.gates.bytes.fetch_add(more, Ordering::Relaxed) + more;
+        let most = self.app.config().limits.requests_bytes;
+        // One by itself is bounded by its own limit.
+        if all > most && all > self.bytes {
+            let message =
+                format!("the requests in work are at the limit of {most} bytes; try again soon");
+            return Err(Refused::new(Code::Overloaded, message));
+        }
+        Ok(())
+    }
+
+    /// The bytes, which are counted until nobody has them any more.
+    pub(crate) fn of(self, bytes: Bytes) -> Bytes {
+        struct Weighed {
+            bytes: Bytes,
+            _weight: Weight,
+        }
+
+        impl AsRef<[u8]> for Weighed {
+            fn as_ref(&self) -> &[u8] {
+                &self.bytes
+            }
+        }
+
+        match self.bytes {
+            0 => bytes,
+            _ => Bytes::from_owner(Weighed { bytes, _weight: self }),
+        }
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.app.gates.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// Somebody's stay within a gate.

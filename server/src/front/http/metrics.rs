@@ -73,6 +73,8 @@ fn written(stats: &Stats, measured: &Measured, topics: &[TopicInfo]) -> String {
     }
     let (name, help) = ("linger_checkpoint_bytes", "Bytes that checkpoints take on disk.");
     out.one(name, "gauge", help, measured.checkpoint_bytes);
+    let (name, help) = ("linger_disk_full", "1 while the disk is too full for new jobs.");
+    out.one(name, "gauge", help, measured.full.into());
     out.0
 }
 

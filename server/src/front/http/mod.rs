@@ -24,6 +24,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use axum::Router;
 use axum::body::Body;
+use axum::extract::State;
 use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -191,11 +192,18 @@ fn paths() -> std::collections::BTreeSet<&'static str> {
     routes.into_iter().flatten().map(|(path, _)| path).collect()
 }
 
-async fn healthz() -> Response {
-    json(StatusCode::OK, |out| out.flag("ok", true))
+/// Well as long as a restart would not help.
+async fn healthz(State(app): State<Arc<App>>) -> Response {
+    match app.store.get().and_then(|store| store.halted()) {
+        Some(why) => Refused::from(why).into_response(),
+        None => json(StatusCode::OK, |out| out.flag("ok", true)),
+    }
 }
 
-async fn readyz(axum::extract::State(app): axum::extract::State<Arc<App>>) -> Response {
+async fn readyz(State(app): State<Arc<App>>) -> Response {
+    if let Some(why) = app.store.get().and_then(|store| store.halted()) {
+        return Refused::from(why).into_response();
+    }
     match app.store() {
         Ok(_) if app.stopping.is_cancelled() => {
             Refused::new(Code::Unavailable, "the server is stopping").into_response()

@@ -16,6 +16,7 @@ use linger::topic::Topic;
 
 use super::App;
 use super::error::{Refused, Result};
+use super::limit::Weight;
 use super::read;
 use crate::config::Host;
 
@@ -86,7 +87,7 @@ impl FromRequest<Arc<App>> for Payload {
 }
 
 /// The bytes of a request that is JSON, all of them, within the limits of size and time.
-pub(crate) async fn payload<B>(app: &App, parts: &Parts, body: B) -> Result<Bytes>
+pub(crate) async fn payload<B>(app: &Arc<App>, parts: &Parts, body: B) -> Result<Bytes>
 where
     B: HttpBody<Data = Bytes> + Unpin,
     B::Error: Into<axum::BoxError>,
@@ -100,7 +101,7 @@ where
         let limits = &app.config().limits;
         (limits.batch_bytes, limits.body_time)
     };
-    match tokio::time::timeout(time, read_all(body, bytes_max)).await {
+    match tokio::time::timeout(time, read_all(app, body, bytes_max)).await {
         Ok(read) => read,
         Err(_) => {
             let time = linger::time::format_duration(time);
@@ -110,7 +111,7 @@ where
     }
 }
 
-async fn read_all<B>(mut body: B, bytes_max: usize) -> Result<Bytes>
+async fn read_all<B>(app: &Arc<App>, mut body: B, bytes_max: usize) -> Result<Bytes>
 where
     B: HttpBody<Data = Bytes> + Unpin,
     B::Error: Into<axum::BoxError>,
@@ -119,9 +120,12 @@ where
         let message = format!("the request is over the limit of {bytes_max} bytes");
         Refused::new(Code::TooLarge, message).close()
     };
-    if body.size_hint().lower() > bytes_max as u64 {
+    let announced = body.size_hint().lower();
+    if announced > bytes_max as u64 {
         return Err(too_large());
     }
+    let mut weight = Weight::none(app);
+    weight.grow_to(announced as usize).map_err(Refused::close)?;
     let (mut first, mut all) = (Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|cause| {
@@ -129,9 +133,11 @@ where
             Refused::new(Code::Invalid, message).close()
         })?;
         let Ok(data) = frame.into_data() else { continue };
-        if first.len() + all.len() + data.len() > bytes_max {
+        let len = first.len() + all.len() + data.len();
+        if len > bytes_max {
             return Err(too_large());
         }
+        weight.grow_to(len).map_err(Refused::close)?;
         if first.is_empty() && all.is_empty() {
             // Mostly there is one piece, and it can be taken as it is.
             first = data;
@@ -140,7 +146,7 @@ where
             all.extend_from_slice(&data);
         }
     }
-    Ok(if all.is_empty() { first } else { all.into() })
+    Ok(weight.of(if all.is_empty() { first } else { all.into() }))
 }
 
 /// JSON, or no word of what it is: browsers send forms across sites without asking, and JSON not.

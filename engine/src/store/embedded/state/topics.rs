@@ -203,6 +203,7 @@ impl State {
             appended_bytes,
             log_bytes: usage.len() as u64 * self.log.segment_bytes(),
             live_bytes: usage.iter().map(|usage| usage.live_bytes).sum(),
+            full: self.space.check_growth().is_err(),
             ..Measured::default()
         }
     }

@@ -85,7 +85,7 @@ Durations are text such as `30s` or `2h30m`, or a number of seconds. Times are R
 time. A `POST` without a body is `{}`. Unknown fields and parameters are refused by name, and null \
 is the same as leaving a field out unless said otherwise. Every refusal has a stable `code`, a \
 `message` for people, and the `field` at fault; a wrong method is 405 and an unknown path 404. \
-Limits named here are the defaults. A request's `X-Request-Id` comes back with its answer.";
+Limits named here are the defaults. A request's `X-Request-Id` comes back with its answer, or one that was made for it.";
 
 /// The whole description.
 fn document_of(fronts: &Fronts) -> Value {

@@ -12,11 +12,12 @@ pub(super) fn calls() -> Vec<Operation> {
             "properties": {name: {"const": true}},
         })
     };
-    let healthy = Operation::new("get", "/healthz", "isAlive", "Answers while the process lives")
-        .answers_in("application/json", 200, "It lives.", is("ok"), json!({"ok": true}));
+    let healthy = Operation::new("get", "/healthz", "isAlive", "Whether a restart is not needed")
+        .answers_in("application/json", 200, "It is well.", is("ok"), json!({"ok": true}))
+        .refuses(&[Code::StorageFailed]);
     let ready = Operation::new("get", "/readyz", "isReady", "Whether every stored job is loaded")
         .answers_in("application/json", 200, "It takes calls.", is("ready"), json!({"ready": true}))
-        .refuses(&[Code::Unavailable]);
+        .refuses(&[Code::Unavailable, Code::StorageFailed]);
     let metrics = Operation::new("get", "/metrics", "metrics", "Figures for Prometheus")
         .answers_in(
             "text/plain",
