@@ -66,8 +66,6 @@ impl Syncer {
                 // What is written meanwhile is synced along with it.
                 false => self.handover.wait_out(self.until_due()),
             }
-            // As the decider does: what is about to be written is synced along, too.
-            std::thread::yield_now();
             let mut given = self.handover.next();
             match self.act(&mut given) {
                 Ok(Turn::Over) => return,
