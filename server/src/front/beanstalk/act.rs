@@ -283,7 +283,11 @@ impl Connection {
                 (number, word)
             }));
         }
-        let mut results = match self.server.store.settle(settles).await {
+        let results = match settles.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.server.store.settle(settles).await,
+        };
+        let mut results = match results {
             Ok(results) => results.into_iter(),
             Err(error) => {
                 let failed = word_of(&error);
