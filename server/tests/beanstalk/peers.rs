@@ -9,7 +9,8 @@ use linger_server::config::Config;
 use linger_server::serve::{self, Running};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{
-    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadHalf, WriteHalf,
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadHalf,
+    WriteHalf,
 };
 use tokio::net::{TcpStream, UnixStream};
 
@@ -155,10 +156,12 @@ impl Client {
     pub(crate) async fn line(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
-            match tokio::time::timeout(PATIENCE, self.reader.read_u8()).await {
-                Ok(Ok(byte)) => line.push(byte),
-                Ok(Err(_)) if line.is_empty() => return None,
-                Ok(Err(cause)) => panic!("it ends after {:?}: {cause}", text(&line)),
+            let read = self.reader.read_until(b'\n', &mut line);
+            match tokio::time::timeout(PATIENCE, read).await {
+                Ok(Ok(1..)) => {}
+                // A reset is a way of hanging up, too.
+                Ok(_) if line.is_empty() => return None,
+                Ok(_) => panic!("it ends after {:?}", text(&line)),
                 Err(_) => panic!("nothing comes after {:?}", text(&line)),
             }
         }
