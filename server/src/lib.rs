@@ -1,4 +1,4 @@
-//! Linger's server: the delay queue over HTTP, and its command line.
+//! Linger's server: the delay queue over HTTP and the beanstalkd protocol, and its command line.
 
 pub mod cli;
 pub mod config;
@@ -6,3 +6,8 @@ mod front;
 mod listen;
 pub mod serve;
 mod silence;
+
+/// What the fuzzers call.
+pub mod fuzzing {
+    pub use crate::front::beanstalk::read_in_pieces;
+}

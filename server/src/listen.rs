@@ -21,11 +21,29 @@ use tokio_util::task::TaskTracker;
 use crate::front::http::{self, App};
 use crate::silence::{Busy, Ear, Limits, Listening, Quiet, Silence};
 
+/// Whoever serves connections.
+pub(crate) trait Front: Send + Sync + 'static {
+    /// The most connections at once. May change while the server runs.
+    fn connections_max(&self) -> usize;
+
+    /// How long a stop waits for what is under way.
+    fn drain(&self) -> Duration;
+
+    /// Serves a connection to its end, which is to come soon once it is `stopping`.
+    fn serve(
+        self: Arc<Self>,
+        stream: TcpStream,
+        stopping: CancellationToken,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// What one connection too many is told.
+    fn refusal(&self) -> String;
+}
+
 /// Serves until `stopping`, then waits for what is under way, within the drain.
-pub(crate) async fn listen(
+pub(crate) async fn listen<F: Front>(
     listener: TcpListener,
-    router: Router,
-    app: Arc<App>,
+    front: Arc<F>,
     stopping: CancellationToken,
 ) {
     // Each connection holds a part of it.
@@ -43,17 +61,15 @@ pub(crate) async fn listen(
                 continue;
             }
         };
-        // Looked up for each: they may change while the server runs.
-        let (most, limits) = app.connection_limits();
-        if Arc::strong_count(&connected) > most {
-            connections.spawn(turn_away(stream, most));
+        if Arc::strong_count(&connected) > front.connections_max() {
+            connections.spawn(turn_away(stream, front.refusal()));
             continue;
         }
-        let (connected, app, router) = (connected.clone(), app.clone(), router.clone());
+        let (connected, front) = (connected.clone(), front.clone());
         let (stopping, cut) = (stopping.clone(), cut.clone());
         connections.spawn(async move {
             tokio::select! {
-                () = serve(stream, app, router, limits, stopping) => {}
+                () = front.serve(stream, stopping) => {}
                 () = cut.cancelled() => {}
             }
             drop(connected);
@@ -61,11 +77,45 @@ pub(crate) async fn listen(
     }
     drop(listener);
     connections.close();
-    if tokio::time::timeout(app.drain(), connections.wait()).await.is_err() {
+    if tokio::time::timeout(front.drain(), connections.wait()).await.is_err() {
         let left = connections.len();
         tracing::warn!(connections = left, "some requests did not end in time and are cut off");
         cut.cancel();
         connections.wait().await;
+    }
+}
+
+/// HTTP, as a front.
+pub(crate) struct Http {
+    pub(crate) app: Arc<App>,
+    pub(crate) router: Router,
+}
+
+impl Front for Http {
+    fn connections_max(&self) -> usize {
+        self.app.connection_limits().0
+    }
+
+    fn drain(&self) -> Duration {
+        self.app.drain()
+    }
+
+    async fn serve(self: Arc<Self>, stream: TcpStream, stopping: CancellationToken) {
+        // Looked up for each: they may change while the server runs.
+        let (_, limits) = self.app.connection_limits();
+        serve(stream, self.app.clone(), self.router.clone(), limits, stopping).await;
+    }
+
+    fn refusal(&self) -> String {
+        let most = self.connections_max();
+        let body = format!(
+            r#"{{"error":{{"code":"overloaded","message":"connections are at the limit of {most}; try again soon"}}}}"#
+        );
+        format!(
+            "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+             connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
     }
 }
 
@@ -144,15 +194,7 @@ async fn rest_after(cause: &io::Error) {
 }
 
 /// Answers a connection too many.
-async fn turn_away(mut stream: TcpStream, most: usize) {
-    let body = format!(
-        r#"{{"error":{{"code":"overloaded","message":"connections are at the limit of {most}; try again soon"}}}}"#
-    );
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
+async fn turn_away(mut stream: TcpStream, answer: String) {
     let write = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await

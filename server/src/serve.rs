@@ -8,13 +8,15 @@ use anyhow::Context;
 use linger::store::embedded::Embedded;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, Loaded, LogFormat};
+use crate::front::beanstalk;
 use crate::front::http::{self, App};
-use crate::listen::listen;
+use crate::listen::{Http, listen};
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
@@ -55,8 +57,10 @@ fn start_logging(config: &Config) -> Box<SetLevel> {
 async fn serve(mut loaded: Loaded, set_level: &SetLevel) -> anyhow::Result<()> {
     let mut ends = Ends::new()?;
     let mut hangup = signal(SignalKind::hangup())?;
+    let mut drains =
+        loaded.config.beanstalkd.map(|_| signal(SignalKind::user_defined1())).transpose()?;
     let mut running = start(loaded.config.clone()).await?;
-    greet(&loaded.config, running.address());
+    greet(&loaded.config, &running);
     let mut is_ready = false;
     loop {
         tokio::select! {
@@ -67,6 +71,7 @@ async fn serve(mut loaded: Loaded, set_level: &SetLevel) -> anyhow::Result<()> {
             }
             () = ends.next() => break,
             _ = hangup.recv() => loaded = reloaded(loaded, &running, set_level),
+            () = next_drain(&mut drains) => running.begin_draining(),
         }
     }
     if !is_ready {
@@ -102,10 +107,21 @@ impl Ends {
     }
 }
 
+/// The signal by which beanstalkd is told to take no new jobs.
+async fn next_drain(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
 /// Says where it is, and what to try first.
-fn greet(config: &Config, address: SocketAddr) {
-    let store = config.store.display();
+fn greet(config: &Config, running: &Running) {
+    let (address, store) = (running.address(), config.store.display());
     eprintln!("linger listens on http://{address}, its data is in {store}");
+    if let Some(address) = running.beanstalkd_address() {
+        eprintln!("the beanstalkd protocol is served on {address}");
+    }
     eprintln!("try it:");
     eprintln!(
         r#"  curl http://{address}/v1/jobs -d '{{"topic":"hello","delay":"5s","body":"world"}}'"#
@@ -141,6 +157,14 @@ pub struct Running {
     stopping: CancellationToken,
     opened: JoinHandle<anyhow::Result<()>>,
     listening: JoinHandle<()>,
+    beanstalkd: Option<Beanstalkd>,
+}
+
+/// The port of the beanstalkd protocol.
+struct Beanstalkd {
+    address: SocketAddr,
+    controls: Arc<beanstalk::Controls>,
+    listening: JoinHandle<()>,
 }
 
 impl Running {
@@ -149,9 +173,25 @@ impl Running {
         self.address
     }
 
+    /// Where it serves the beanstalkd protocol, if it does.
+    pub fn beanstalkd_address(&self) -> Option<SocketAddr> {
+        self.beanstalkd.as_ref().map(|beanstalkd| beanstalkd.address)
+    }
+
     /// Takes on other settings.
     pub fn set_config(&self, config: Config) {
+        if let Some(beanstalkd) = &self.beanstalkd {
+            beanstalkd.controls.set_config(config.clone());
+        }
         self.app.set_config(config);
+    }
+
+    /// Takes no new jobs by the beanstalkd protocol from here on.
+    pub fn begin_draining(&self) {
+        if let Some(beanstalkd) = &self.beanstalkd {
+            beanstalkd.controls.begin_draining();
+            tracing::info!("the beanstalkd port takes no new jobs any more");
+        }
     }
 
     /// Waits until every stored job is there.
@@ -163,29 +203,73 @@ impl Running {
     pub async fn stop(self) -> anyhow::Result<()> {
         self.stopping.cancel();
         self.listening.await.context("serving broke off")?;
+        if let Some(beanstalkd) = self.beanstalkd {
+            beanstalkd.listening.await.context("serving beanstalkd's protocol broke off")?;
+        }
         // The store waits for its threads.
         tokio::task::spawn_blocking(move || drop(self.app)).await.context("closing broke off")
     }
 }
 
 /// Starts a server: it listens at once, and answers that it is not ready until the store is open.
+/// Clients of beanstalkd have no word for that and are made to wait.
 pub async fn start(config: Config) -> anyhow::Result<Running> {
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", config.listen))?;
-    let address = listener.local_addr()?;
+    let (listener, address) = bind(config.listen).await?;
     let stopping = CancellationToken::new();
     let app = Arc::new(App::new(config.clone(), stopping.clone()));
+    let (is_open, store) = oneshot::channel();
+    let beanstalkd = match config.beanstalkd {
+        Some(address) => Some(Beanstalkd::start(address, &config, store, &stopping).await?),
+        None => None,
+    };
     let opened = {
         let (app, config) = (app.clone(), config.clone());
-        tokio::task::spawn_blocking(move || open(&app, &config))
+        tokio::task::spawn_blocking(move || {
+            let store = open(&app, &config)?;
+            // Nobody may want to know.
+            let _ = is_open.send(store.clone());
+            app.set_store(store);
+            Ok(())
+        })
     };
-    let router = http::router(app.clone());
-    let listening = tokio::spawn(listen(listener, router, app.clone(), stopping.clone()));
-    Ok(Running { address, app, stopping, opened, listening })
+    let http = Arc::new(Http { app: app.clone(), router: http::router(app.clone()) });
+    let listening = tokio::spawn(listen(listener, http, stopping.clone()));
+    Ok(Running { address, app, stopping, opened, listening, beanstalkd })
 }
 
-fn open(app: &App, config: &Config) -> anyhow::Result<()> {
+async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+impl Beanstalkd {
+    /// Listens, and serves as soon as there is a store.
+    async fn start(
+        address: SocketAddr,
+        config: &Config,
+        store: oneshot::Receiver<Arc<Embedded>>,
+        stopping: &CancellationToken,
+    ) -> anyhow::Result<Beanstalkd> {
+        let (listener, address) = bind(address).await?;
+        let controls = Arc::new(beanstalk::Controls::new(config.clone()));
+        let (stopping, given) = (stopping.clone(), controls.clone());
+        let listening = tokio::spawn(async move {
+            let store = tokio::select! {
+                store = store => store,
+                () = stopping.cancelled() => return,
+            };
+            if let Ok(store) = store {
+                let server = Arc::new(beanstalk::Server::new(store, given));
+                listen(listener, server, stopping).await;
+            }
+        });
+        Ok(Beanstalkd { address, controls, listening })
+    }
+}
+
+fn open(app: &App, config: &Config) -> anyhow::Result<Arc<Embedded>> {
     let options = linger::store::Options {
         defaults: config.defaults.clone(),
         unique_ids: config.unique_ids,
@@ -195,6 +279,5 @@ fn open(app: &App, config: &Config) -> anyhow::Result<()> {
         linger::store::embedded::Settings { durability: config.durability, ..Default::default() };
     let store = Embedded::open_watched(&config.store, options, settings, app.loading())
         .with_context(|| format!("cannot open the store in `{}`", config.store.display()))?;
-    app.set_store(Arc::new(store));
-    Ok(())
+    Ok(Arc::new(store))
 }

@@ -224,10 +224,7 @@ fn a_wrong_value_says_setting_value_remedy_and_place() {
     for (set_to, why) in [
         ("listen=7300", "`7300` is not an IP address and a port, such as 127.0.0.1:7300"),
         ("listen=localhost:7300", "`localhost:7300` is not an IP address and a port"),
-        (
-            "beanstalkd=127.0.0.1:11300",
-            "`127.0.0.1:11300` cannot be served: not in this version yet",
-        ),
+        ("beanstalkd=11300", "`11300` is not an IP address and a port"),
         ("store=redis://h/0", "`redis://h/0` is a store on Redis: not in this version yet"),
         ("store=redis+sentinel://h", "not in this version yet; give a folder"),
         ("store=s3://b", "`s3://b` is not a store; give a folder"),
@@ -295,14 +292,17 @@ fn a_wrong_value_names_its_source() {
 
 #[test]
 fn listening_for_others_must_be_agreed_to() {
-    for open in ["0.0.0.0:7300", "[::]:7300", "192.168.1.1:7300", "[::ffff:10.0.0.1]:1"] {
-        let refused = refusal(load(&format!("listen = '{open}'")));
-        let begin = format!("setting `listen` (linger.toml line 1) is `{open}`, which others can");
-        assert!(refused.starts_with(&begin) && refused.contains("--insecure"), "{refused}");
-        assert!(load(&format!("listen = '{open}'\ninsecure = true")).is_ok(), "{open}");
-    }
-    for closed in ["127.0.0.1:0", "127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-        assert!(load(&format!("listen = '{closed}'")).is_ok(), "{closed}");
+    for key in ["listen", "beanstalkd"] {
+        for open in ["0.0.0.0:7300", "[::]:7300", "192.168.1.1:7300", "[::ffff:10.0.0.1]:1"] {
+            let refused = refusal(load(&format!("{key} = '{open}'")));
+            let begin =
+                format!("setting `{key}` (linger.toml line 1) is `{open}`, which others can");
+            assert!(refused.starts_with(&begin) && refused.contains("--insecure"), "{refused}");
+            assert!(load(&format!("{key} = '{open}'\ninsecure = true")).is_ok(), "{open}");
+        }
+        for closed in ["127.0.0.1:0", "127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(load(&format!("{key} = '{closed}'")).is_ok(), "{closed}");
+        }
     }
 }
 

@@ -21,12 +21,14 @@ Examples:
   linger serve
   linger serve --config /etc/linger.toml --store /var/lib/linger
   linger serve --set limits.body=2MiB --set log.format=json
+  linger serve --beanstalkd 127.0.0.1:11300         for clients of beanstalkd, on a port of its own
   linger serve --listen 0.0.0.0:7300 --insecure     no API keys: for a network without strangers
 
 SIGHUP reads the settings again, all or nothing; `linger config` shows them.
 SIGTERM and SIGINT stop it: waiting pops are answered, requests under way end within `drain`, what is
 left then is cut off, and the exit code is 0. A second one ends it at once, with exit code 2; what was
-acknowledged is safe all the same.";
+acknowledged is safe all the same.
+SIGUSR1 has the beanstalkd port take no new jobs any more, as beanstalkd does.";
 
 impl Serve {
     pub(super) fn run(self) -> Result<End> {

@@ -27,7 +27,7 @@ use value::Size;
 pub struct Config {
     /// Where HTTP is served.
     pub listen: SocketAddr,
-    /// Where the beanstalkd protocol is served. None: it is off, as always in this version.
+    /// Where the beanstalkd protocol is served. None: it is off.
     pub beanstalkd: Option<SocketAddr>,
     /// The folder that holds the jobs.
     pub store: PathBuf,
@@ -58,6 +58,8 @@ pub struct Config {
 pub struct Limits {
     /// A job's body, in bytes.
     pub body_bytes: usize,
+    /// The body of a job that is put by the beanstalkd protocol, in bytes.
+    pub beanstalkd_body_bytes: usize,
     /// Jobs in one batch.
     pub batch_jobs: usize,
     /// A request, in bytes.
@@ -152,6 +154,9 @@ impl Config {
             },
             limits: Limits {
                 body_bytes: values.take_in("limits.body", Size(1)..=BODY_MAX)?.0,
+                beanstalkd_body_bytes: values
+                    .take_in("limits.beanstalkd_body", Size(1)..=BODY_MAX)?
+                    .0,
                 batch_jobs: values.take_in("limits.batch_jobs", 1..=BATCH_JOBS_MAX)?,
                 batch_bytes: values.take_in("limits.batch_bytes", TRANSFER_MIN..=TRANSFER_MAX)?.0,
                 answer_bytes: values.take_in("limits.answer_bytes", TRANSFER_MIN..=TRANSFER_MAX)?.0,
@@ -180,16 +185,22 @@ impl Config {
 
     /// Without keys whoever reaches the port may do anything, so that must have been agreed to.
     fn check_exposure(&self, values: &Values) -> Result<()> {
-        if self.insecure || self.listen.ip().to_canonical().is_loopback() {
+        if self.insecure {
             return Ok(());
         }
-        bail!(
-            "setting `listen` ({}) is `{}`, which others can reach, and there are no API keys yet: \
-             listen on 127.0.0.1, or give --insecure (`insecure = true`) if the network itself \
-             keeps strangers out",
-            values.origin("listen").place(),
-            self.listen,
-        )
+        let ports = [("listen", Some(self.listen)), ("beanstalkd", self.beanstalkd)];
+        for (key, address) in ports {
+            let Some(address) = address.filter(|a| !a.ip().to_canonical().is_loopback()) else {
+                continue;
+            };
+            bail!(
+                "setting `{key}` ({}) is `{address}`, which others can reach, and there are no API \
+                 keys yet: listen on 127.0.0.1, or give --insecure (`insecure = true`) if the \
+                 network itself keeps strangers out",
+                values.origin(key).place(),
+            )
+        }
+        Ok(())
     }
 }
 
@@ -214,6 +225,7 @@ mod tests {
             defaults: Defaults::default(),
             limits: Limits {
                 body_bytes: linger::job::Body::BYTES_MAX_DEFAULT,
+                beanstalkd_body_bytes: 65_535,
                 batch_jobs: 1000,
                 batch_bytes: 16 << 20,
                 answer_bytes: 8 << 20,

@@ -24,7 +24,7 @@ pub struct ServeFlags {
     /// Serve HTTP here [env: LINGER_LISTEN] [default: 127.0.0.1:7300]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
-    /// Serve the beanstalkd protocol here (not in this version yet) [env: LINGER_BEANSTALKD]
+    /// Serve the beanstalkd protocol here, such as 127.0.0.1:11300 [env: LINGER_BEANSTALKD]
     #[arg(long, value_name = "ADDRESS")]
     pub beanstalkd: Option<String>,
     /// Keep the jobs in this folder [env: LINGER_STORE] [default: ./linger-data]

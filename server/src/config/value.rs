@@ -146,15 +146,12 @@ impl Value for SocketAddr {
     }
 }
 
-/// Empty is none, and all there is in this version.
+/// Empty is none.
 impl Value for Option<SocketAddr> {
     fn read(raw: &Raw) -> Result<Option<SocketAddr>, String> {
         match raw.as_str() {
             Some("") => Ok(None),
-            _ => Err(format!(
-                "{} cannot be served: not in this version yet; leave it out",
-                quoted(raw)
-            )),
+            _ => SocketAddr::read(raw).map(Some),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::served::{Caller, Served};
@@ -128,6 +128,34 @@ async fn a_second_signal_ends_it_at_once() {
     assert_eq!(served.ended().await.code(), Some(2));
     assert_eq!(slow.end().await, "");
     after(folder.path(), &["t/jobs/1"], &["slow/jobs/s"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beanstalkd_clients_are_drained_and_then_stopped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut served = Served::listening(folder.path(), &["--beanstalkd", "127.0.0.1:0"]).await;
+    let line = served.says("the beanstalkd protocol").await;
+    let address = line.rsplit(' ').next().expect("an address").to_owned();
+    // Not before the signal is minded, which would end it.
+    served.says(" ready").await;
+    let stream = TcpStream::connect(&address).await.expect("it listens");
+    let mut stream = tokio::io::BufReader::new(stream);
+    let mut ask = async |text: &str| {
+        stream.write_all(text.as_bytes()).await.expect("it is taken");
+        let mut line = String::new();
+        stream.read_line(&mut line).await.expect("an answer, or the end");
+        line
+    };
+    let put = "put 0 0 60 1\r\nx\r\n";
+    assert_eq!(ask(put).await, "INSERTED 1\r\n");
+    served.signal(Signal::USR1);
+    served.says("takes no new jobs").await;
+    assert_eq!(ask(put).await, "DRAINING\r\n");
+    served.signal(Signal::TERM);
+    served.says("stopping").await;
+    assert_eq!(ask("").await, "");
+    assert_eq!(served.ended().await.code(), Some(0));
+    after(folder.path(), &["default"], &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
