@@ -15,11 +15,13 @@ use tokio::runtime::Runtime;
 
 use crate::args::{Args, Effort, Part, size_text};
 use crate::bare::{Bare, Sync};
-use crate::report::{Budget, Names, Report, Row, Unit, line, tail_rows};
-use crate::spread::{Spread, Tail};
+use crate::report::{Names, Row, line, tail_rows};
+use crate::spread::Tail;
 use crate::work::Maker;
-use crate::{Result, child, machine};
+use crate::{Result, child, run};
 
+/// What a job may cost with many waiting, against what it costs with few.
+const FLAT_MAX: f64 = 2.0;
 const NAMES: Names = Names { ours: "engine", peer: "null", floor: "bare file" };
 
 /// What every part needs.
@@ -41,26 +43,13 @@ struct Bench {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let folder = match &args.folder {
-        Some(folder) => tempfile::tempdir_in(folder)?,
-        None => tempfile::tempdir()?,
-    };
-    let mut facts = machine::facts(folder.path());
-    facts.push(("effort", args.effort.name.to_owned()));
-    for (name, fact) in &facts {
-        eprintln!("{name:<12} {fact}");
-    }
-    let mut rows = bare_rows(folder.path(), args.effort)?;
-    for size in &args.sizes {
-        rows.extend(at_size(folder.path(), args, *size)?);
-    }
-    rows.extend(flat_rows(&rows, &args.sizes, 2.0));
-    let report = Report { names: NAMES, facts, rows };
-    println!("{}", report.text());
-    if let Some(file) = &args.json {
-        report.write_json(file)?;
-    }
-    Ok(())
+    run::run(args, NAMES, FLAT_MAX, |folder| {
+        let mut rows = bare_rows(folder, args.effort)?;
+        for size in &args.sizes {
+            rows.extend(at_size(folder, args, *size)?);
+        }
+        Ok(rows)
+    })
 }
 
 fn at_size(folder: &Path, args: &Args, size: u64) -> Result<Vec<Row>> {
@@ -150,25 +139,4 @@ fn bare_rows(folder: &Path, effort: Effort) -> Result<Vec<Row>> {
         rows.extend(tail_rows(0, &format!("bare write and fdatasync of {name}"), &tail, None));
     }
     Ok(rows)
-}
-
-/// What each rate costs at each size against the smallest.
-pub(crate) fn flat_rows(rows: &[Row], sizes: &[u64], most: f64) -> Vec<Row> {
-    let Some(smallest) = sizes.iter().min() else { return Vec::new() };
-    let rates =
-        |size: u64| rows.iter().filter(move |row| row.size == size && row.unit == Unit::PerSecond);
-    let mut flat = Vec::new();
-    for size in sizes.iter().filter(|size| *size != smallest) {
-        for row in rates(*size) {
-            if let Some(small) = rates(*smallest).find(|small| small.what == row.what) {
-                let cost = small.ours.middle() / row.ours.middle();
-                let what = format!("cost against {}: {}", size_text(*smallest), row.what);
-                flat.push(
-                    Row::new(*size, what, Unit::Times, Spread::one(cost))
-                        .budget(Some(Budget::AtMost(most))),
-                );
-            }
-        }
-    }
-    flat
 }

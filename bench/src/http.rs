@@ -14,10 +14,9 @@ use linger::store::embedded::{Durability, Embedded, Settings};
 use tokio::runtime::Runtime;
 
 use crate::args::{Args, Effort, Part, size_text};
-use crate::engine::flat_rows;
-use crate::report::{Names, Report, Row, line};
+use crate::report::{Names, Row, line};
 use crate::work::{Maker, mix};
-use crate::{Result, child, machine};
+use crate::{Result, child, run};
 use client::Connection;
 use server::{Programs, Server};
 
@@ -44,26 +43,13 @@ struct Bench {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let folder = match &args.folder {
-        Some(folder) => tempfile::tempdir_in(folder)?,
-        None => tempfile::tempdir()?,
-    };
-    let mut facts = machine::facts(folder.path());
-    facts.push(("effort", args.effort.name.to_owned()));
-    for (name, fact) in &facts {
-        eprintln!("{name:<12} {fact}");
-    }
-    let mut rows = Vec::new();
-    for size in &args.sizes {
-        rows.extend(at_size(folder.path(), args, *size)?);
-    }
-    rows.extend(flat_rows(&rows, &args.sizes, FLAT_MAX));
-    let report = Report { names: NAMES, facts, rows };
-    println!("{}", report.text());
-    if let Some(file) = &args.json {
-        report.write_json(file)?;
-    }
-    Ok(())
+    run::run(args, NAMES, FLAT_MAX, |folder| {
+        let mut rows = Vec::new();
+        for size in &args.sizes {
+            rows.extend(at_size(folder, args, *size)?);
+        }
+        Ok(rows)
+    })
 }
 
 fn at_size(folder: &Path, args: &Args, size: u64) -> Result<Vec<Row>> {

@@ -10,6 +10,7 @@ mod load;
 mod machine;
 mod process;
 mod report;
+mod run;
 mod spread;
 mod work;
 

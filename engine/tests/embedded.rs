@@ -13,7 +13,7 @@ use linger::queue::{
 };
 use linger::store::Options;
 use linger::store::embedded::files::Files;
-use linger::store::embedded::{Embedded, Manual, Settings};
+use linger::store::embedded::{Durability, Embedded, Manual, Settings};
 use linger::testkit::{SimClock, SimDisk};
 use linger::time::{HOUR, MINUTE, SECOND};
 use linger::topic::{Settings as TopicSettings, Topic};
@@ -100,6 +100,21 @@ async fn what_the_disk_does_is_measured() {
 }
 
 /// Bytes of the checkpoints that are whole.
+#[tokio::test]
+async fn a_relaxed_store_syncs_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { durability: Durability::Relaxed, ..Settings::default() };
+    let store = Embedded::open(folder.path(), Options::default(), settings).unwrap();
+    add(&store, Job::new("t", "body")).await;
+    let synced = async {
+        while store.measured().await.unwrap().syncs.total() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    // Only to fail rather than hang.
+    tokio::time::timeout(MINUTE, synced).await.expect("it syncs");
+}
+
 fn checkpoint_bytes(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap());
     let name = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().into_owned();

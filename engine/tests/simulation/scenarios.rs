@@ -368,8 +368,8 @@ fn a_checkpoint_that_knows_more_than_the_log_is_not_opened() {
     assert!(refused.message().contains("checkpoint-0000000001"), "{refused}");
 }
 
-#[test]
-fn a_body_that_was_damaged_is_told_and_not_shown() {
+/// With two jobs, the first of which has a byte changed on disk.
+fn house_with_a_damaged_job() -> House {
     let mut house = House::new(Durability::Sync).opened();
     house.add("1", &long("one", 100));
     house.add("2", "two");
@@ -377,6 +377,12 @@ fn a_body_that_was_damaged_is_told_and_not_shown() {
     let bytes = house.bytes(&name);
     let at = bytes.windows(5).position(|some| some == b"one .").unwrap() as u64;
     house.disk.corrupt(&name, at + 50, 1);
+    house
+}
+
+#[test]
+fn a_body_that_was_damaged_is_told_and_not_shown() {
+    let mut house = house_with_a_damaged_job();
     let refused = house.body("1").unwrap_err();
     assert_eq!(refused.code(), Code::StorageFailed);
     assert!(refused.message().contains("check"), "{refused}");
@@ -385,13 +391,7 @@ fn a_body_that_was_damaged_is_told_and_not_shown() {
 
 #[test]
 fn a_job_that_cannot_be_read_keeps_nobody_from_the_next() {
-    let mut house = House::new(Durability::Sync).opened();
-    house.add("1", &long("one", 100));
-    house.add("2", "two");
-    let name = house.files("segment-")[0].clone();
-    let bytes = house.bytes(&name);
-    let at = bytes.windows(5).position(|some| some == b"one .").unwrap() as u64;
-    house.disk.corrupt(&name, at + 50, 1);
+    let mut house = house_with_a_damaged_job();
     house.clock.advance(Duration::from_secs(3600));
     let (queue, ask) = (house.queue(), Ask::one("t".parse().expect("a topic")));
     let refused = house.ask(queue.pop(ask.clone())).expect("the power is on").unwrap_err();

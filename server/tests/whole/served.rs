@@ -82,16 +82,10 @@ impl Served {
 
     /// Waits until it ends by itself.
     pub(crate) async fn ended(mut self) -> ExitStatus {
-        // A thread waits, so that whoever else talks to it can go on.
-        let wait = async {
-            loop {
-                match self.process.try_wait().expect("it can be waited for") {
-                    Some(status) => return status,
-                    None => tokio::time::sleep(Duration::from_millis(5)).await,
-                }
-            }
-        };
-        tokio::time::timeout(PATIENCE, wait).await.expect("it ends")
+        // What it says ends with it.
+        let last = async { while self.lines.recv().await.is_some() {} };
+        tokio::time::timeout(PATIENCE, last).await.expect("it ends");
+        self.process.wait().expect("it can be waited for")
     }
 
     /// Kills it, and returns when it is gone.

@@ -8,7 +8,7 @@ use axum::response::Response;
 use linger::error::Code;
 use linger::job::{Id, NewJob};
 use linger::machine::Reach;
-use linger::queue::{Action, Added, Change, Changed, How, Queue};
+use linger::queue::{Action, Added, Change, Changed, How, JobInfo, Queue};
 
 use super::App;
 use super::error::{Refused, Result};
@@ -100,10 +100,14 @@ pub(crate) async fn look(
     job: OneJob,
     asked: Asked,
 ) -> Result<Response> {
+    let job = look_at(&app, job, asked).await?;
+    Ok(json(StatusCode::OK, |out| shape::put_job(out, &job)))
+}
+
+async fn look_at(app: &App, job: OneJob, asked: Asked) -> Result<JobInfo> {
     asked.end()?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
-    let job = app.store()?.get(&job.key()).await?;
-    Ok(json(StatusCode::OK, |out| shape::put_job(out, &job)))
+    Ok(app.store()?.get(&job.key()).await?)
 }
 
 /// `GET /v1/topics/{topic}/jobs/{id}/history`.
@@ -112,9 +116,7 @@ pub(crate) async fn history(
     job: OneJob,
     asked: Asked,
 ) -> Result<Response> {
-    asked.end()?;
-    let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
-    let job = app.store()?.get(&job.key()).await?;
+    let job = look_at(&app, job, asked).await?;
     Ok(json(StatusCode::OK, |out| {
         out.array("history", |out| {
             job.history.iter().for_each(|entry| out.object(|out| shape::put_entry(out, entry)));

@@ -140,7 +140,7 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
 ) -> Response {
     let asked = app.names.asked(&request);
-    let mut answer = match request::check_names(&app, &request) {
+    let mut answer = match request::check_origin(&app, &request) {
         Ok(()) => match hot::answer(&app, request).await {
             Ok(answer) => answer,
             Err(request) => match router.call(request.map(Body::new)).await {

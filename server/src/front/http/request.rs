@@ -21,7 +21,7 @@ use super::read;
 use crate::config::Host;
 
 /// Refuses requests that a web page may have sent by a visitor's browser.
-pub(crate) fn check_names<B>(app: &App, request: &axum::http::Request<B>) -> Result<()> {
+pub(crate) fn check_origin<B>(app: &App, request: &axum::http::Request<B>) -> Result<()> {
     let headers = request.headers();
     let is_ours = |name: &str| is_loopback(name) || is_allowed(name, &app.config().allowed_hosts);
     let host = match request.uri().host() {

@@ -10,7 +10,7 @@ pub(super) fn calls() -> Vec<Operation> {
     let pop =
         Operation::new("post", "/v1/topics/{topic}/pop", "popJobs", "Hands out jobs that are due")
             .note(
-                "Waits for the first if asked to. A caller who hangs up while it waits leases \
+                "Waits for the first if asked to. A caller who hangs up before the answer leases \
             nothing; jobs that would make the answer larger than 8 MiB are given back.",
             )
             .takes(
