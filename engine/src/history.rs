@@ -75,6 +75,27 @@ pub enum What {
     Finished,
 }
 
+impl What {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            What::Added => "added",
+            What::Updated => "updated",
+            What::Held => "held",
+            What::Unheld => "unheld",
+            What::Run => "run",
+            What::Redriven => "redriven",
+            What::Released => "released",
+            What::Failed => "failed",
+            What::Again => "again",
+            What::TimedOut => "timed_out",
+            What::Lost => "lost",
+            What::Died => "died",
+            What::Finished => "finished",
+        }
+    }
+}
+
 /// What the receiver of a pushed job answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {

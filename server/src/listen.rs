@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -18,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::front::http::{self, App};
+use crate::front::port::Port;
 use crate::silence::{Busy, Ear, Limits, Listening, Quiet, Silence};
 
 /// Whoever serves connections.
@@ -85,25 +84,19 @@ pub(crate) async fn listen<F: Front>(
     }
 }
 
-/// HTTP, as a front.
-pub(crate) struct Http {
-    pub(crate) app: Arc<App>,
-    pub(crate) router: Router,
-}
-
-impl Front for Http {
+impl Front for Port {
     fn connections_max(&self) -> usize {
-        self.app.connection_limits().0
+        self.app().connection_limits().0
     }
 
     fn drain(&self) -> Duration {
-        self.app.drain()
+        self.app().drain()
     }
 
     async fn serve(self: Arc<Self>, stream: TcpStream, stopping: CancellationToken) {
         // Looked up for each: they may change while the server runs.
-        let (_, limits) = self.app.connection_limits();
-        serve(stream, self.app.clone(), self.router.clone(), limits, stopping).await;
+        let (_, limits) = self.app().connection_limits();
+        serve(stream, &self, limits, stopping).await;
     }
 
     fn refusal(&self) -> String {
@@ -120,13 +113,7 @@ impl Front for Http {
 }
 
 /// Serves one connection.
-async fn serve(
-    stream: TcpStream,
-    app: Arc<App>,
-    router: Router,
-    limits: Limits,
-    stopping: CancellationToken,
-) {
+async fn serve(stream: TcpStream, port: &Port, limits: Limits, stopping: CancellationToken) {
     if !speaks(&stream, limits.head, &stopping).await {
         return;
     }
@@ -140,7 +127,7 @@ async fn serve(
         let silence = silence.clone();
         service_fn(move |request| {
             let busy = Busy::new(silence.clone());
-            let answer = http::answer(app.clone(), router.clone(), request);
+            let answer = port.clone().answer(request);
             async {
                 let answer = answer.await;
                 drop(busy);

@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, Loaded, LogFormat};
+use crate::front::app::App;
 use crate::front::beanstalk;
-use crate::front::http::{self, App};
-use crate::listen::{Http, listen};
+use crate::front::port::Port;
+use crate::listen::listen;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
@@ -232,8 +233,8 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
             Ok(())
         })
     };
-    let http = Arc::new(Http { app: app.clone(), router: http::router(app.clone()) });
-    let listening = tokio::spawn(listen(listener, http, stopping.clone()));
+    let port = Arc::new(Port::new(app.clone()));
+    let listening = tokio::spawn(listen(listener, port, stopping.clone()));
     Ok(Running { address, app, stopping, opened, listening, beanstalkd })
 }
 

@@ -20,6 +20,7 @@ use super::Server;
 use super::held::Held;
 use super::parse::{Amid, Command, Parser};
 use super::reply::Out;
+use crate::front::next_owner;
 
 /// A read takes so much at first, and more if that was not enough.
 const READ_BYTES_MIN: usize = 2 << 10;
@@ -73,7 +74,7 @@ pub(super) struct Connection {
 
 impl Connection {
     fn new(server: Arc<Server>, stream: TcpStream, stopping: CancellationToken) -> Connection {
-        let (used, owner) = (Topic::default(), server.next_owner());
+        let (used, owner) = (Topic::default(), next_owner());
         server.tubes.used(&used);
         server.tubes.watched(&used);
         server.tally.connections.fetch_add(1, Ordering::Relaxed);

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use linger::machine::Owner;
 use linger::store::embedded::Embedded;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -55,8 +54,6 @@ pub(crate) struct Server {
     controls: Arc<Controls>,
     tubes: Tubes,
     tally: Tally,
-    /// The next connection's.
-    owner: AtomicU64,
     started: Instant,
     /// Tells one run of a server from another.
     run: u64,
@@ -83,7 +80,6 @@ impl Server {
             controls,
             tubes: Tubes::default(),
             tally: Tally::default(),
-            owner: AtomicU64::new(1),
             started: Instant::now(),
             run,
         }
@@ -101,10 +97,6 @@ impl Server {
         if let Some(op) = op {
             self.tally.ops[op as usize].fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    fn next_owner(&self) -> Owner {
-        Owner(self.owner.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -4,9 +4,7 @@ mod command;
 mod error;
 mod hot;
 mod jobs;
-mod limit;
 mod metrics;
-mod names;
 mod old;
 mod openapi;
 mod ouqiang;
@@ -18,10 +16,8 @@ mod topics;
 mod work;
 mod write;
 
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use arc_swap::{ArcSwap, Guard};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -29,96 +25,12 @@ use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use hyper::body::Incoming;
-use linger::error::Code;
-use linger::queue::Queue;
-use linger::store::embedded::{Embedded, Progress};
-use tokio_util::sync::CancellationToken;
+use linger::error::{Code, Error};
 use tower::Service;
 
-use crate::config::Config;
-use crate::silence;
-use error::{Refused, Result};
-use limit::Gates;
-use names::Names;
+use super::app::App;
+use error::Refused;
 use write::json;
-
-/// What every route needs.
-pub(crate) struct App {
-    /// The store, once all that is in it is loaded.
-    store: OnceLock<Arc<Embedded>>,
-    /// How much of it is loaded until then.
-    loading: Progress,
-    config: ArcSwap<Config>,
-    /// Held while settings change.
-    changing: Mutex<()>,
-    gates: Gates,
-    names: Names,
-    /// Ends what waits when the server stops.
-    stopping: CancellationToken,
-}
-
-impl App {
-    /// A front without a store yet: it answers that it is not ready.
-    pub(crate) fn new(config: Config, stopping: CancellationToken) -> App {
-        App {
-            store: OnceLock::new(),
-            loading: Progress::default(),
-            config: ArcSwap::from_pointee(config),
-            changing: Mutex::default(),
-            gates: Gates::default(),
-            names: Names::new(),
-            stopping,
-        }
-    }
-
-    /// Where an opening says how far it has come.
-    pub(crate) fn loading(&self) -> &Progress {
-        &self.loading
-    }
-
-    /// Begins to serve from this store.
-    pub(crate) fn set_store(&self, store: Arc<Embedded>) {
-        // Held, so that settings read again in the meantime reach the store one way or the other.
-        let _changing = self.changing.lock().expect("nobody panics holding it");
-        store.set_defaults(self.config().defaults.clone());
-        let _ = self.store.set(store);
-    }
-
-    /// Takes on other settings: those that may change while the server runs.
-    pub(crate) fn set_config(&self, config: Config) {
-        let _changing = self.changing.lock().expect("nobody panics holding it");
-        if let Some(store) = self.store.get() {
-            store.set_defaults(config.defaults.clone());
-        }
-        self.config.store(Arc::new(config));
-    }
-
-    /// The most connections at once, and how long each may be silent.
-    pub(crate) fn connection_limits(&self) -> (usize, silence::Limits) {
-        let limits = &self.config().limits;
-        let silent = silence::Limits { head: limits.header_time, idle: limits.idle_time };
-        (limits.connections, silent)
-    }
-
-    /// How long a stop waits for requests under way.
-    pub(crate) fn drain(&self) -> Duration {
-        self.config().drain
-    }
-
-    /// The settings in force.
-    fn config(&self) -> Guard<Arc<Config>> {
-        self.config.load()
-    }
-
-    fn store(&self) -> Result<&Arc<Embedded>> {
-        self.store.get().ok_or_else(|| {
-            Refused::new(
-                Code::Unavailable,
-                "the stored jobs are still being loaded; try again soon",
-            )
-        })
-    }
-}
 
 /// A path, and what is served there.
 type Route = (&'static str, MethodRouter<Arc<App>>);
@@ -133,25 +45,24 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Answers a request: names it, checks where it comes from, and has it done.
+/// Has a request done.
 pub(crate) async fn answer(
-    app: Arc<App>,
+    app: &Arc<App>,
     mut router: Router,
     request: Request<Incoming>,
 ) -> Response {
-    let asked = app.names.asked(&request);
-    let mut answer = match request::check_origin(&app, &request) {
-        Ok(()) => match hot::answer(&app, request).await {
+    match hot::answer(app, request).await {
+        Ok(answer) => answer,
+        Err(request) => match router.call(request.map(Body::new)).await {
             Ok(answer) => answer,
-            Err(request) => match router.call(request.map(Body::new)).await {
-                Ok(answer) => answer,
-                Err(never) => match never {},
-            },
+            Err(never) => match never {},
         },
-        Err(refused) => refused.into_response(),
-    };
-    asked.answered(&mut answer);
-    answer
+    }
+}
+
+/// The answer to a request that is refused before anyone looks what it wants.
+pub(crate) fn refusal(why: Error) -> Response {
+    Refused::from(why).into_response()
 }
 
 fn joined(routes: Vec<Route>) -> Router<Arc<App>> {
@@ -194,14 +105,14 @@ fn paths() -> std::collections::BTreeSet<&'static str> {
 
 /// Well as long as a restart would not help.
 async fn healthz(State(app): State<Arc<App>>) -> Response {
-    match app.store.get().and_then(|store| store.halted()) {
+    match app.halted() {
         Some(why) => Refused::from(why).into_response(),
         None => json(StatusCode::OK, |out| out.flag("ok", true)),
     }
 }
 
 async fn readyz(State(app): State<Arc<App>>) -> Response {
-    if let Some(why) = app.store.get().and_then(|store| store.halted()) {
+    if let Some(why) = app.halted() {
         return Refused::from(why).into_response();
     }
     match app.store() {
@@ -209,10 +120,10 @@ async fn readyz(State(app): State<Arc<App>>) -> Response {
             Refused::new(Code::Unavailable, "the server is stopping").into_response()
         }
         Ok(_) => json(StatusCode::OK, |out| out.flag("ready", true)),
-        Err(refused) => {
+        Err(why) => {
             // Down to hundredths, so that nobody reads all before it is all.
-            let loaded = (app.loading.share().min(0.99) * 100.0).floor() / 100.0;
-            refused.respond_with(|out| out.raw("loaded", loaded.to_string().as_bytes()))
+            let loaded = (app.loading().share().min(0.99) * 100.0).floor() / 100.0;
+            Refused::from(why).respond_with(|out| out.raw("loaded", loaded.to_string().as_bytes()))
         }
     }
 }

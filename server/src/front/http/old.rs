@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 
 use super::error::{Refused, Result};
 use super::request::Payload;
-use super::{App, no_route, read, work};
+use super::{App, no_route, read};
 use crate::config::Fronts;
 
 /// Routes that are there only while a setting says so.
@@ -73,7 +73,7 @@ pub(crate) async fn pop_one(
 ) -> Result<Option<Delivery>> {
     let wait = wait.min(app.config().limits.wait);
     let (from, terms) = (Source::These(topics), Terms::default());
-    Ok(work::take(app, Ask { from, lane: Lane::Pull, max: 1, wait, terms }).await?.pop())
+    Ok(app.take(Ask { from, lane: Lane::Pull, max: 1, wait, terms }).await?.pop())
 }
 
 /// A body as text: JSON as it was written, and bytes that are no text in base64, since any

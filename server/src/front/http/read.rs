@@ -10,6 +10,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::error::{Refused, Result};
+pub(crate) use crate::front::short;
 
 /// The fields of an object: each is taken once, and what is left at the end is unknown.
 pub(crate) struct Fields<'a> {
@@ -128,12 +129,6 @@ impl<'a> Fields<'a> {
 
 fn joined(within: &str, name: &str) -> String {
     if within.is_empty() { short(name) } else { format!("{within}.{}", short(name)) }
-}
-
-/// A caller's word, short enough for a message.
-pub(crate) fn short(text: &str) -> String {
-    let cut = &text[..text.floor_char_boundary(60)];
-    cut.chars().flat_map(|c| if c.is_control() { vec!['?'] } else { vec![c] }).collect()
 }
 
 /// The known word that is written most like this one.

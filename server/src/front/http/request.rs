@@ -1,78 +1,22 @@
 //! What a request brings: checked before any route looks at it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt;
-use linger::error::Code;
+use linger::error::{Code, Error};
 use linger::job::Id;
 use linger::queue::Key;
 use linger::topic::Topic;
 
 use super::App;
 use super::error::{Refused, Result};
-use super::limit::Weight;
 use super::read;
-use crate::config::Host;
-
-/// Refuses requests that a web page may have sent by a visitor's browser.
-pub(crate) fn check_origin<B>(app: &App, request: &axum::http::Request<B>) -> Result<()> {
-    let headers = request.headers();
-    let is_ours = |name: &str| is_loopback(name) || is_allowed(name, &app.config().allowed_hosts);
-    let host = match request.uri().host() {
-        Some(host) => Some(Cow::Borrowed(host)),
-        None => headers.get(HOST).map(host_of),
-    };
-    if let Some(host) = host.filter(|host| !is_ours(host)) {
-        let message = format!(
-            "this server is not called `{}`; add the name to allowed_hosts if it is",
-            read::short(&host)
-        );
-        return Err(Refused::new(Code::Forbidden, message));
-    }
-    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
-    let name = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-    match name {
-        Some((_, authority)) if is_ours(without_port(authority)) => Ok(()),
-        _ => {
-            let origin = read::short(&String::from_utf8_lossy(origin.as_bytes()));
-            let message = format!(
-                "pages of `{origin}` may not call this server; add the name to allowed_hosts if they may"
-            );
-            Err(Refused::new(Code::Forbidden, message))
-        }
-    }
-}
-
-fn host_of(value: &HeaderValue) -> Cow<'_, str> {
-    match value.to_str() {
-        Ok(text) => without_port(text).into(),
-        Err(_) => String::from_utf8_lossy(value.as_bytes()),
-    }
-}
-
-fn without_port(authority: &str) -> &str {
-    if let Some(rest) = authority.strip_prefix('[') {
-        return rest.split_once(']').map_or(rest, |(address, _)| address);
-    }
-    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
-}
-
-fn is_loopback(name: &str) -> bool {
-    let name = name.trim_end_matches('.');
-    name.eq_ignore_ascii_case("localhost")
-        || name.rsplit_once('.').is_some_and(|(_, last)| last.eq_ignore_ascii_case("localhost"))
-        || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
-}
-
-fn is_allowed(name: &str, allowed: &[Host]) -> bool {
-    allowed.iter().any(|one| one.as_str() == "*" || one.as_str().eq_ignore_ascii_case(name))
-}
+use crate::front::limit::Weight;
 
 /// The bytes of a request, all of them, within the limits of size and time.
 pub(crate) struct Payload(pub(crate) Bytes);
@@ -120,12 +64,13 @@ where
         let message = format!("the request is over the limit of {bytes_max} bytes");
         Refused::new(Code::TooLarge, message).close()
     };
+    let overloaded = |why: Error| Refused::from(why).close();
     let announced = body.size_hint().lower();
     if announced > bytes_max as u64 {
         return Err(too_large());
     }
     let mut weight = Weight::none(app);
-    weight.grow_to(announced as usize).map_err(Refused::close)?;
+    weight.grow_to(announced as usize).map_err(overloaded)?;
     let (mut first, mut all) = (Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|cause| {
@@ -137,7 +82,7 @@ where
         if len > bytes_max {
             return Err(too_large());
         }
-        weight.grow_to(len).map_err(Refused::close)?;
+        weight.grow_to(len).map_err(overloaded)?;
         if first.is_empty() && all.is_empty() {
             // Mostly there is one piece, and it can be taken as it is.
             first = data;

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use linger::history::{Entry, What};
+use linger::history::Entry;
 use linger::job::{
     Body, Confirm, Edit, Form, Id, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Target, Ttr, When,
     made_id,
@@ -468,7 +468,7 @@ pub(crate) fn confirm_text(confirm: Confirm) -> &'static str {
 /// Writes what happened to a job once.
 pub(crate) fn put_entry(out: &mut Object<'_>, entry: &Entry) {
     out.time("at", entry.at);
-    out.text("what", what_text(entry.what));
+    out.text("what", entry.what.as_str());
     out.number("attempt", entry.attempt.into());
     if let Some(took_ms) = entry.took_ms {
         out.duration("took", std::time::Duration::from_millis(took_ms));
@@ -488,23 +488,5 @@ pub(crate) fn put_entry(out: &mut Object<'_>, entry: &Entry) {
                 out.text("excerpt", excerpt);
             }
         });
-    }
-}
-
-fn what_text(what: What) -> &'static str {
-    match what {
-        What::Added => "added",
-        What::Updated => "updated",
-        What::Held => "held",
-        What::Unheld => "unheld",
-        What::Run => "run",
-        What::Redriven => "redriven",
-        What::Released => "released",
-        What::Failed => "failed",
-        What::Again => "again",
-        What::TimedOut => "timed_out",
-        What::Lost => "lost",
-        What::Died => "died",
-        What::Finished => "finished",
     }
 }

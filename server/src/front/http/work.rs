@@ -1,23 +1,19 @@
 //! Popping jobs, and saying what became of them.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{self, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use hyper::body::{Frame, SizeHint};
 use linger::dice::Lease;
 use linger::error::{Code, Error};
 use linger::job::Id;
 use linger::machine::Reach;
 use linger::queue::{
-    Action, Ask, Bulk, Change, Changed, Delivery, Filter, Key, Lane, Mode, Queue, Settle, Source,
-    Sweep, Terms, Verdict,
+    Action, Ask, Bulk, Change, Changed, Filter, Key, Lane, Mode, Queue, Settle, Source, Sweep,
+    Terms, Verdict,
 };
 use linger::topic::Topic;
 use serde_json::value::RawValue;
@@ -29,6 +25,7 @@ use super::read::{self, Fields};
 use super::request::{InTopic, InTopicDo, OneJob, OneJobDo, Payload};
 use super::shape;
 use super::write::{json, json_answer, json_bytes};
+use crate::front::handed_out::handed_out;
 
 /// What a worker says if it says nothing.
 const NO_REASON: &str = "failed without a word";
@@ -88,7 +85,7 @@ async fn pop_from(app: &Arc<App>, topics: Vec<Topic>, mut fields: Fields<'_>) ->
     let terms = Terms { ttr, owner: None };
     let ask = Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms };
     let bytes_max = limits.answer_bytes;
-    let mut jobs = take(app, ask).await?;
+    let mut jobs = app.take(ask).await?;
     let mut given = 0;
     let answer = json_bytes(|out| {
         out.array("jobs", |out| {
@@ -101,83 +98,9 @@ async fn pop_from(app: &Arc<App>, topics: Vec<Topic>, mut fields: Fields<'_>) ->
             }
         });
     });
-    give_back(app, &jobs[given..]).await?;
+    app.give_back(&jobs[given..]).await?;
     jobs.truncate(given);
-    Ok(json_answer(StatusCode::OK, HandedOut::body(app.clone(), jobs, answer)))
-}
-
-/// The answer to a pop. Dropped before anything of it is taken, nobody will ever see it, and its
-/// jobs are given back.
-struct HandedOut {
-    app: Arc<App>,
-    jobs: Vec<Delivery>,
-    answer: Option<Bytes>,
-}
-
-impl HandedOut {
-    fn body(app: Arc<App>, jobs: Vec<Delivery>, answer: Vec<u8>) -> Body {
-        match jobs.is_empty() {
-            true => Body::from(answer),
-            false => Body::new(HandedOut { app, jobs, answer: Some(answer.into()) }),
-        }
-    }
-}
-
-impl HttpBody for HandedOut {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut task::Context<'_>,
-    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.answer.take().map(|answer| Ok(Frame::data(answer))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.answer.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.answer.as_ref().map_or(0, Bytes::len) as u64)
-    }
-}
-
-impl Drop for HandedOut {
-    fn drop(&mut self) {
-        if self.answer.is_some() {
-            let (app, jobs) = (self.app.clone(), std::mem::take(&mut self.jobs));
-            // If it fails their time runs out instead.
-            tokio::spawn(async move { give_back(&app, &jobs).await });
-        }
-    }
-}
-
-/// Leases jobs, counted among those who wait if it may; a stop answers with none.
-pub(crate) async fn take(app: &App, ask: Ask) -> Result<Vec<Delivery>> {
-    let config = app.config();
-    let limits = &config.limits;
-    let _stay = match ask.wait.is_zero() {
-        true => app.gates.calls.enter(limits.requests, "requests")?,
-        false => app.gates.waits.enter(limits.waiting, "waiting pops")?,
-    };
-    let store = app.store()?;
-    tokio::select! {
-        jobs = store.pop(ask) => Ok(jobs?),
-        // A pop that is dropped has leased nothing.
-        () = app.stopping.cancelled() => Ok(Vec::new()),
-    }
-}
-
-/// Gives back what does not fit into an answer.
-async fn give_back(app: &App, jobs: &[Delivery]) -> Result<()> {
-    if jobs.is_empty() {
-        return Ok(());
-    }
-    let release = Verdict::Release { delay: Duration::ZERO, priority: None };
-    let settles = jobs.iter().map(|job| Settle::delivery(job, release.clone())).collect();
-    app.store()?.settle(settles).await?;
-    Ok(())
+    Ok(json_answer(StatusCode::OK, handed_out(app, jobs, Body::from(answer))))
 }
 
 /// `POST /v1/topics/{topic}/jobs/{id}/{action}`.

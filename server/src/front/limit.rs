@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::body::Bytes;
-use linger::error::Code;
+use bytes::Bytes;
+use linger::error::{Code, Error, Result};
 
-use super::App;
-use super::error::{Refused, Result};
+use super::app::App;
 
 /// Counts what is in work. Adds, waits and the rest have a gate each, so that too many of one kind
 /// keep nobody from finishing.
@@ -53,7 +52,7 @@ impl Weight {
         if all > most && all > self.bytes {
             let message =
                 format!("the requests in work are at the limit of {most} bytes; try again soon");
-            return Err(Refused::new(Code::Overloaded, message));
+            return Err(Error::new(Code::Overloaded, message));
         }
         Ok(())
     }
@@ -93,7 +92,7 @@ impl Gate {
         let stay = Stay(self);
         if self.within.fetch_add(1, Ordering::Relaxed) >= most {
             let message = format!("{what} are at the limit of {most}; try again soon");
-            return Err(Refused::new(Code::Overloaded, message));
+            return Err(Error::new(Code::Overloaded, message));
         }
         Ok(stay)
     }

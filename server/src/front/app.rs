@@ -1,0 +1,122 @@
+//! What the fronts on the common port share: the store, the settings, and who is let in.
+
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+use linger::error::{Code, Error, Result};
+use linger::queue::{Ask, Delivery, Queue, Settle, Verdict};
+use linger::store::embedded::{Embedded, Progress};
+use tokio_util::sync::CancellationToken;
+
+use super::limit::Gates;
+use super::names::Names;
+use crate::config::Config;
+use crate::silence;
+
+/// What every request needs.
+pub(crate) struct App {
+    /// The store, once all that is in it is loaded.
+    store: OnceLock<Arc<Embedded>>,
+    /// How much of it is loaded until then.
+    loading: Progress,
+    config: ArcSwap<Config>,
+    /// Held while settings change.
+    changing: Mutex<()>,
+    pub(super) gates: Gates,
+    pub(super) names: Names,
+    /// Ends what waits when the server stops.
+    pub(super) stopping: CancellationToken,
+}
+
+impl App {
+    /// A front without a store yet: it answers that it is not ready.
+    pub(crate) fn new(config: Config, stopping: CancellationToken) -> App {
+        App {
+            store: OnceLock::new(),
+            loading: Progress::default(),
+            config: ArcSwap::from_pointee(config),
+            changing: Mutex::default(),
+            gates: Gates::default(),
+            names: Names::new(),
+            stopping,
+        }
+    }
+
+    /// Where an opening says how far it has come.
+    pub(crate) fn loading(&self) -> &Progress {
+        &self.loading
+    }
+
+    /// Begins to serve from this store.
+    pub(crate) fn set_store(&self, store: Arc<Embedded>) {
+        // Held, so that settings read again in the meantime reach the store one way or the other.
+        let _changing = self.changing.lock().expect("nobody panics holding it");
+        store.set_defaults(self.config().defaults.clone());
+        let _ = self.store.set(store);
+    }
+
+    /// Takes on other settings: those that may change while the server runs.
+    pub(crate) fn set_config(&self, config: Config) {
+        let _changing = self.changing.lock().expect("nobody panics holding it");
+        if let Some(store) = self.store.get() {
+            store.set_defaults(config.defaults.clone());
+        }
+        self.config.store(Arc::new(config));
+    }
+
+    /// The most connections at once, and how long each may be silent.
+    pub(crate) fn connection_limits(&self) -> (usize, silence::Limits) {
+        let limits = &self.config().limits;
+        let silent = silence::Limits { head: limits.header_time, idle: limits.idle_time };
+        (limits.connections, silent)
+    }
+
+    /// How long a stop waits for requests under way.
+    pub(crate) fn drain(&self) -> Duration {
+        self.config().drain
+    }
+
+    /// The settings in force.
+    pub(super) fn config(&self) -> Guard<Arc<Config>> {
+        self.config.load()
+    }
+
+    /// The store; refused while it is loaded.
+    pub(super) fn store(&self) -> Result<&Arc<Embedded>> {
+        self.store.get().ok_or_else(|| {
+            Error::new(Code::Unavailable, "the stored jobs are still being loaded; try again soon")
+        })
+    }
+
+    /// Why the store takes no changes any more, if it does not.
+    pub(super) fn halted(&self) -> Option<Error> {
+        self.store.get().and_then(|store| store.halted())
+    }
+
+    /// Leases jobs, counted among those who wait if it may; a stop answers with none.
+    pub(super) async fn take(&self, ask: Ask) -> Result<Vec<Delivery>> {
+        let config = self.config();
+        let limits = &config.limits;
+        let _stay = match ask.wait.is_zero() {
+            true => self.gates.calls.enter(limits.requests, "requests")?,
+            false => self.gates.waits.enter(limits.waiting, "waiting pops")?,
+        };
+        tokio::select! {
+            jobs = self.store()?.pop(ask) => jobs,
+            // A pop that is dropped has leased nothing.
+            () = self.stopping.cancelled() => Ok(Vec::new()),
+        }
+    }
+
+    /// Gives back what its caller will not see.
+    pub(super) async fn give_back(&self, jobs: &[Delivery]) -> Result<()> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let release = Verdict::Release { delay: Duration::ZERO, priority: None };
+        let settles = jobs.iter().map(|job| Settle::delivery(job, release.clone())).collect();
+        self.store()?.settle(settles).await?;
+        Ok(())
+    }
+}
