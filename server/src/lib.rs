@@ -1,9 +1,11 @@
-//! Linger's server: the delay queue over HTTP and the beanstalkd protocol, and its command line.
+//! Linger's server: the delay queue over HTTP, gRPC and the beanstalkd protocol, and its command
+//! line.
 
 pub mod cli;
 pub mod config;
 mod front;
 mod listen;
+pub mod proto;
 pub mod serve;
 mod silence;
 

@@ -20,6 +20,11 @@ use tokio_util::task::TaskTracker;
 use crate::front::port::Port;
 use crate::silence::{Busy, Ear, Limits, Listening, Quiet, Silence};
 
+/// How long a connection may be silent before it is asked whether it is there.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+/// How often it is asked again.
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+
 /// Whoever serves connections.
 pub(crate) trait Front: Send + Sync + 'static {
     /// The most connections at once. May change while the server runs.
@@ -60,6 +65,7 @@ pub(crate) async fn listen<F: Front>(
                 continue;
             }
         };
+        prepare(&stream);
         if Arc::strong_count(&connected) > front.connections_max() {
             connections.spawn(turn_away(stream, front.refusal()));
             continue;
@@ -127,12 +133,8 @@ async fn serve(stream: TcpStream, port: &Port, limits: Limits, stopping: Cancell
         let silence = silence.clone();
         service_fn(move |request| {
             let busy = Busy::new(silence.clone());
-            let answer = port.clone().answer(request);
-            async {
-                let answer = answer.await;
-                drop(busy);
-                Ok::<_, Infallible>(answer)
-            }
+            let answer = port.clone().answer(request, busy);
+            async { Ok::<_, Infallible>(answer.await) }
         })
     };
     let mut connection = pin!(builder.serve_connection(stream, service));
@@ -162,9 +164,16 @@ async fn serve(stream: TcpStream, port: &Port, limits: Limits, stopping: Cancell
     }
 }
 
+/// What holds for all connections.
+fn prepare(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    // One that is silent may have much to do; one that is gone must not keep its jobs.
+    let keepalive = socket2::TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
+    let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}
+
 /// Whether a client says something in time.
 async fn speaks(stream: &TcpStream, within: Duration, stopping: &CancellationToken) -> bool {
-    let _ = stream.set_nodelay(true);
     let mut byte = [0];
     tokio::select! {
         spoke = tokio::time::timeout(within, stream.peek(&mut byte)) => {

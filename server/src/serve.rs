@@ -207,6 +207,7 @@ impl Running {
         if let Some(beanstalkd) = self.beanstalkd {
             beanstalkd.listening.await.context("serving beanstalkd's protocol broke off")?;
         }
+        self.app.all_seen_to().await;
         // The store waits for its threads.
         tokio::task::spawn_blocking(move || drop(self.app)).await.context("closing broke off")
     }

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use linger::error::{Code, Error, Result};
-use linger::queue::{Ask, Delivery, Queue, Settle, Verdict};
+use linger::queue::{Ask, Bodies, Delivery, Page, Query, Queue, Settle, Verdict};
 use linger::store::embedded::{Embedded, Progress};
+use linger::time::format_duration;
+use linger::topic::Topic;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::limit::Gates;
 use super::names::Names;
@@ -27,6 +30,7 @@ pub(crate) struct App {
     pub(super) names: Names,
     /// Ends what waits when the server stops.
     pub(super) stopping: CancellationToken,
+    seen_to: TaskTracker,
 }
 
 impl App {
@@ -40,6 +44,7 @@ impl App {
             gates: Gates::default(),
             names: Names::new(),
             stopping,
+            seen_to: TaskTracker::new(),
         }
     }
 
@@ -92,6 +97,66 @@ impl App {
     /// Why the store takes no changes any more, if it does not.
     pub(super) fn halted(&self) -> Option<Error> {
         self.store.get().and_then(|store| store.halted())
+    }
+
+    /// Whether calls are answered.
+    pub(super) fn is_ready(&self) -> bool {
+        self.store().is_ok() && self.halted().is_none() && !self.stopping.is_cancelled()
+    }
+
+    /// Refuses to wait for longer than is allowed.
+    pub(super) fn check_wait(&self, wait: Duration) -> Result<()> {
+        let most = self.config().limits.wait;
+        if wait > most {
+            let (wait, most) = (format_duration(wait), format_duration(most));
+            let message = format!("wait is {wait}, over the limit of {most}");
+            return Err(Error::invalid("wait", message));
+        }
+        Ok(())
+    }
+
+    /// Refuses to look into more topics than is allowed.
+    pub(super) fn check_topics(&self, topics: &[Topic]) -> Result<()> {
+        let (given, most) = (topics.len(), self.config().limits.batch_jobs);
+        if given > most {
+            let message = format!("the request names {given} topics, over the limit of {most}");
+            return Err(Error::new(Code::TooLarge, message).field("topics"));
+        }
+        Ok(())
+    }
+
+    /// The page that was asked for, or as much of it as an answer may carry: with bodies it is put
+    /// together from smaller ones.
+    pub(super) async fn page(&self, query: Query, bytes_max: usize) -> Result<Page> {
+        let at_once = match query.bodies {
+            Bodies::Without => query.limit,
+            Bodies::With => (bytes_max / self.config().limits.body_bytes.max(1)).max(1),
+        };
+        let (mut page, mut bytes) = (Page { jobs: Vec::new(), cursor: query.cursor.clone() }, 0);
+        loop {
+            let limit = at_once.min(query.limit - page.jobs.len());
+            let part = Query { limit, cursor: page.cursor.take(), ..query.clone() };
+            let part = self.store()?.browse(part).await?;
+            let bodies = part.jobs.iter().filter_map(|job| job.body.as_ref());
+            bytes += bodies.map(|body| body.as_bytes().len()).sum::<usize>();
+            page.jobs.extend(part.jobs);
+            page.cursor = part.cursor;
+            let full = page.jobs.len() >= query.limit || bytes >= bytes_max;
+            if full || page.cursor.is_none() {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// Has something done that nobody waits for but a stop.
+    pub(super) fn see_to(&self, what: impl Future<Output = ()> + Send + 'static) {
+        self.seen_to.spawn(what);
+    }
+
+    /// Waits for what nobody else waits for.
+    pub(crate) async fn all_seen_to(&self) {
+        self.seen_to.close();
+        self.seen_to.wait().await;
     }
 
     /// Leases jobs, counted among those who wait if it may; a stop answers with none.

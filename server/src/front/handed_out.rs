@@ -51,8 +51,10 @@ impl Drop for HandedOut {
     fn drop(&mut self) {
         if !self.jobs.is_empty() {
             let (app, jobs) = (self.app.clone(), std::mem::take(&mut self.jobs));
-            // If it fails their time runs out instead.
-            tokio::spawn(async move { app.give_back(&jobs).await });
+            self.app.see_to(async move {
+                // If it fails their time runs out instead.
+                let _ = app.give_back(&jobs).await;
+            });
         }
     }
 }

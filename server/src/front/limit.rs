@@ -86,20 +86,45 @@ impl Drop for Weight {
 /// Somebody's stay within a gate.
 pub(crate) struct Stay<'a>(&'a Gate);
 
+/// A stream among those who wait, for as long as it is held.
+pub(crate) struct Waiting(Arc<App>);
+
+impl Waiting {
+    pub(crate) fn enter(app: &Arc<App>) -> Result<Waiting> {
+        app.gates.waits.let_in(app.config().limits.waiting, "waiting pops")?;
+        Ok(Waiting(app.clone()))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.gates.waits.let_out();
+    }
+}
+
 impl Gate {
     /// Lets someone in, unless so many are within already.
     pub(crate) fn enter(&self, most: usize, what: &'static str) -> Result<Stay<'_>> {
-        let stay = Stay(self);
+        self.let_in(most, what)?;
+        Ok(Stay(self))
+    }
+
+    fn let_in(&self, most: usize, what: &'static str) -> Result<()> {
         if self.within.fetch_add(1, Ordering::Relaxed) >= most {
+            self.let_out();
             let message = format!("{what} are at the limit of {most}; try again soon");
             return Err(Error::new(Code::Overloaded, message));
         }
-        Ok(stay)
+        Ok(())
+    }
+
+    fn let_out(&self) {
+        self.within.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Drop for Stay<'_> {
     fn drop(&mut self) {
-        self.0.within.fetch_sub(1, Ordering::Relaxed);
+        self.0.let_out();
     }
 }

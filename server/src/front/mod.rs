@@ -2,6 +2,7 @@
 
 pub(crate) mod app;
 pub(crate) mod beanstalk;
+mod grpc;
 mod handed_out;
 mod http;
 mod limit;
@@ -9,6 +10,7 @@ mod names;
 mod origin;
 pub(crate) mod port;
 mod task;
+mod unnamed;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -61,10 +61,16 @@ impl Names {
     }
 }
 
+/// Whether a call of gRPC could not be served: `INTERNAL` or `UNAVAILABLE`.
+fn is_failed_call(answer: &Response) -> bool {
+    let status = answer.headers().get("grpc-status");
+    status.is_some_and(|status| status == "13" || status == "14")
+}
+
 impl Asked<'_> {
     /// Puts its name into the answer, and tells the log.
     pub(crate) fn answered(self, answer: &mut Response) {
-        if answer.status().is_server_error() {
+        if answer.status().is_server_error() || is_failed_call(answer) {
             self.tell_failed(answer);
         } else if tracing::enabled!(Level::DEBUG) {
             let (path, request) = (self.uri.path(), self.name.to_str().unwrap_or_default());
@@ -85,7 +91,10 @@ impl Asked<'_> {
             self.names.failed.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let code = answer.extensions().get::<Code>().map_or("", |code| code.as_str());
+        let code = match answer.headers().get("linger-code") {
+            Some(code) => code.to_str().unwrap_or_default(),
+            None => answer.extensions().get::<Code>().map_or("", |code| code.as_str()),
+        };
         let (path, request) = (self.uri.path(), self.name.to_str().unwrap_or_default());
         let (method, others) = (&self.method, self.names.failed.swap(0, Ordering::Relaxed));
         tracing::warn!(%method, path, code, request, others, "a request could not be served");

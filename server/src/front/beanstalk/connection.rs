@@ -5,7 +5,6 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use linger::machine::Owner;
@@ -30,8 +29,6 @@ const READ_BYTES_MAX: usize = 64 << 10;
 const OUT_BYTES_MAX: usize = 256 << 10;
 /// So many commands are taken up at once.
 const COMMANDS_MAX: usize = 1000;
-/// After so long without a word it is asked whether the client is still there.
-const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +76,6 @@ impl Connection {
         server.tubes.watched(&used);
         server.tally.connections.fetch_add(1, Ordering::Relaxed);
         server.tally.total_connections.fetch_add(1, Ordering::Relaxed);
-        let _ = stream.set_nodelay(true);
-        // One that is silent may have much to do; one that is gone must not keep its jobs.
-        let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE);
-        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
         Connection {
             server,
             stream,

@@ -55,11 +55,6 @@ impl Refused {
         Refused { status, ..self }
     }
 
-    /// Names the field at fault.
-    pub(crate) fn field(self, field: &'static str) -> Refused {
-        Refused { field: Some(field.into()), ..self }
-    }
-
     /// Names the methods that would have been right.
     pub(crate) fn allow(self, methods: &'static str) -> Refused {
         Refused { allow: Some(methods), ..self }

@@ -14,8 +14,9 @@ use super::App;
 use super::error::{Refused, Result};
 use super::read::{self, Fields};
 use super::request::{Asked, OneJob, Payload, payload};
-use super::shape::{self, Unnamed};
+use super::shape;
 use super::write::{json, json_array};
+use crate::front::unnamed::Unnamed;
 
 /// `POST /v1/jobs`: one job, or many.
 pub(crate) async fn add(State(app): State<Arc<App>>, request: Request) -> Result<Response> {

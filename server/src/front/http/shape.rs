@@ -6,8 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use linger::history::Entry;
 use linger::job::{
-    Body, Confirm, Edit, Form, Id, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Target, Ttr, When,
-    made_id,
+    Body, Confirm, Edit, Form, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Target, Ttr, When,
 };
 use linger::queue::{Changed, Delivery, JobInfo, Standing};
 use linger::retry::{Pace, Retry, StepsFrom};
@@ -18,26 +17,7 @@ use serde_json::value::RawValue;
 use super::error::{Refused, Result};
 use super::read::{self, Fields};
 use super::write::Object;
-
-/// What a job is called that brings no id of its own.
-#[derive(Clone, Copy)]
-pub(crate) struct Unnamed<'a> {
-    /// The key by which the whole request is known.
-    pub(crate) key: Option<&'a str>,
-    /// Its place in the request, if that has many.
-    pub(crate) at: Option<usize>,
-}
-
-impl Unnamed<'_> {
-    /// An id, and whether it may be there already.
-    fn id(self, now: Time) -> Result<(Id, bool)> {
-        match (self.key, self.at) {
-            (None, _) => Ok((made_id(now), false)),
-            (Some(key), None) => Ok((format!("key:{key}").parse()?, true)),
-            (Some(key), Some(at)) => Ok((format!("key:{key}:{at}").parse()?, true)),
-        }
-    }
-}
+use crate::front::unnamed::Unnamed;
 
 /// Reads a job to add.
 pub(crate) fn new_job(

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use linger::error::Code;
 use linger::queue::{
-    Bodies, Cursor, Filter, Forecast, Page, PausedFor, Query, Queue, TopicChange, TopicInfo, Topics,
+    Bodies, Cursor, Filter, Forecast, PausedFor, Query, Queue, TopicChange, TopicInfo, Topics,
 };
 use linger::topic::{Rate, Settings, Topic};
 use serde_json::value::RawValue;
@@ -20,7 +20,6 @@ use super::request::{Asked, InTopic, Payload};
 use super::shape;
 use super::work::STATES;
 use super::write::{Object, json};
-use crate::config::Limits;
 
 /// How many are listed if nobody says.
 const LIMIT_DEFAULT: usize = 100;
@@ -187,7 +186,7 @@ pub(crate) async fn browse(
     let _stay = app.gates.calls.enter(config.limits.requests, "requests")?;
     let query = Query { topic, filter, bodies, limit, cursor };
     query.check()?;
-    let page = some_of(&app, query, &config.limits).await?;
+    let page = app.page(query, config.limits.answer_bytes).await?;
     Ok(json(StatusCode::OK, |out| {
         out.array("jobs", |out| {
             page.jobs.iter().for_each(|job| out.object(|out| shape::put_job(out, job)));
@@ -196,29 +195,6 @@ pub(crate) async fn browse(
             out.text("cursor", cursor);
         }
     }))
-}
-
-/// The page that was asked for, or as much of it as an answer may carry: with bodies it is put
-/// together from smaller ones.
-async fn some_of(app: &App, query: Query, limits: &Limits) -> Result<Page> {
-    let at_once = match query.bodies {
-        Bodies::Without => query.limit,
-        Bodies::With => (limits.answer_bytes / limits.body_bytes.max(1)).max(1),
-    };
-    let (mut page, mut bytes) = (Page { jobs: Vec::new(), cursor: query.cursor.clone() }, 0);
-    loop {
-        let limit = at_once.min(query.limit - page.jobs.len());
-        let part = Query { limit, cursor: page.cursor.take(), ..query.clone() };
-        let part = app.store()?.browse(part).await?;
-        let bodies = part.jobs.iter().filter_map(|job| job.body.as_ref());
-        bytes += bodies.map(|body| body.as_bytes().len()).sum::<usize>();
-        page.jobs.extend(part.jobs);
-        page.cursor = part.cursor;
-        let full = page.jobs.len() >= query.limit || bytes >= limits.answer_bytes;
-        if full || page.cursor.is_none() {
-            return Ok(page);
-        }
-    }
 }
 
 /// `GET /v1/due`: what falls due when.

@@ -53,11 +53,7 @@ pub(crate) async fn pop_many(
     let topics = fields.read_by("topics", topics)?.ok_or_else(|| {
         Refused::invalid("topics", "topics is missing; give a list such as [\"a\", \"b\"]")
     })?;
-    let (given, most) = (topics.len(), app.config().limits.batch_jobs);
-    if given > most {
-        let message = format!("the request names {given} topics, over the limit of {most}");
-        return Err(Refused::new(Code::TooLarge, message).field("topics"));
-    }
+    app.check_topics(&topics)?;
     pop_from(&app, topics, fields).await
 }
 
@@ -76,12 +72,7 @@ async fn pop_from(app: &Arc<App>, topics: Vec<Topic>, mut fields: Fields<'_>) ->
     let wait = fields.read_by("wait", read::duration)?.unwrap_or(Duration::ZERO);
     let ttr = fields.read_by("ttr", shape::ttr)?;
     fields.end()?;
-    if wait > limits.wait {
-        let (wait, most) =
-            (linger::time::format_duration(wait), linger::time::format_duration(limits.wait));
-        let message = format!("wait is {wait}, over the limit of {most}");
-        return Err(Refused::invalid("wait", message));
-    }
+    app.check_wait(wait)?;
     let terms = Terms { ttr, owner: None };
     let ask = Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms };
     let bytes_max = limits.answer_bytes;

@@ -1,0 +1,10 @@
+//! The gRPC front, called over a real port.
+
+mod client;
+mod consume;
+mod jobs;
+mod port;
+mod strangers;
+mod tasks;
+mod topics;
+mod work;
