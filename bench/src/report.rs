@@ -160,12 +160,12 @@ impl Report {
         for line in &lines {
             let mut out = String::new();
             for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-                match column {
-                    _ if column == 1 || column == 3 || column + 1 == widths.len() => {
-                        _ = write!(out, "{cell:<width$}  ")
-                    }
-                    _ => _ = write!(out, "{cell:>width$}  "),
-                }
+                // Text to the left, figures to the right.
+                let is_text = [1, 3, widths.len() - 1].contains(&column);
+                _ = match is_text {
+                    true => write!(out, "{cell:<width$}  "),
+                    false => write!(out, "{cell:>width$}  "),
+                };
             }
             text.push_str(out.trim_end());
             text.push('\n');
