@@ -112,7 +112,8 @@ impl Server {
         // Nobody is likely to take it in between.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut command = command(address.port());
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let process = process.map_err(|cause| format!("{command:?}: {cause}"))?;
         let mut server = Server { process, address, beanstalkd: None };
         let start = Instant::now();
         while TcpStream::connect(address).is_err() {

@@ -13,9 +13,8 @@ use crate::spread::Spread;
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
 /// Jobs that are put by one write, where that is more than one.
 const BATCH: u64 = 100;
-/// A job is put into the log and the memory of all peers so fast that a round would be over
-/// before it has begun.
-const BATCH_ROUNDS: u64 = 4;
+/// Batches are put so fast that a round would be over at once: so many times as many jobs.
+const BATCH_TIMES: u64 = 4;
 
 /// What is done again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,8 +115,8 @@ impl Bench {
     }
 
     fn put(&self, target: Target, tube: &str, batch: u64, connections: usize) -> Driven {
-        let rounds = if batch == 1 { 1 } else { BATCH_ROUNDS };
-        let turns = rounds * self.effort.jobs_max / batch;
+        let times = if batch == 1 { 1 } else { BATCH_TIMES };
+        let turns = times * self.effort.jobs_max / batch;
         let limit = Limit { turns, time: self.effort.rate };
         let clients = self.connect(target, tube, connections);
         drive_with(&self.runtime, clients, limit, move |mut client, turn| async move {
