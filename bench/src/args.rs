@@ -6,25 +6,29 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 pub(crate) const HELP: &str = "\
-usage: linger-bench engine|http [options]
+usage: linger-bench engine|http|beanstalk [options]
 
-engine   the embedded store, beside an engine without an index and beside the bare file
-http     the server over HTTP, beside a bare JSON echo
+engine     the embedded store, beside an engine without an index and beside the bare file
+http       the server over HTTP, beside a bare JSON echo
+beanstalk  its beanstalkd port, beside beanstalkd and beside Redis with scripts
 
-  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m
-  --only LIST     only these parts: keep, rates, lateness, stalls; http has rates and lateness
+  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m; beanstalk 10k
+  --only LIST     only these parts: keep, rates, lateness, stalls; the servers have rates and lateness
   --rates TEXT    of the rates only those whose names have this in them
   --quick         shorter rounds
   --smoke         next to nothing, to see that it runs
   --folder DIR    where to put the stores; else the system's temporary folder
   --json FILE     the figures for programs, too
-  --linger FILE   http measures this server, and not the one of this tree
+  --linger FILE   this server is measured, and not the one of this tree
+  --beanstalkd FILE, --redis FILE
+                  these programs stand beside it; else those in PATH or in target/tools/bin
 ";
 
 pub(crate) enum Command {
     Help,
     Engine(Box<Args>),
     Http(Box<Args>),
+    Beanstalk(Box<Args>),
     /// A store in a process of its own, to be watched and killed.
     Child {
         folder: PathBuf,
@@ -42,6 +46,8 @@ pub(crate) struct Args {
     pub(crate) json: Option<PathBuf>,
     /// The server to measure, if it is not that of this tree.
     pub(crate) linger: Option<PathBuf>,
+    pub(crate) beanstalkd: Option<PathBuf>,
+    pub(crate) redis: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +124,8 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
         folder: None,
         json: None,
         linger: None,
+        beanstalkd: None,
+        redis: None,
     };
     let mut command = None;
     while let Some(arg) = given.next()? {
@@ -131,6 +139,8 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
             Long("folder") => args.folder = Some(given.value()?.into()),
             Long("json") => args.json = Some(given.value()?.into()),
             Long("linger") => args.linger = Some(given.value()?.into()),
+            Long("beanstalkd") => args.beanstalkd = Some(given.value()?.into()),
+            Long("redis") => args.redis = Some(given.value()?.into()),
             Value(name) if command.is_none() && name == "child" => {
                 let folder = given.value()?.into();
                 return Ok(Command::Child { folder, segment_bytes: given.value()?.parse()? });
@@ -149,8 +159,14 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
             let sizes = sizes_of(&[10_000, 10_000_000]);
             Ok(Command::Http(Box::new(Args { sizes, ..args })))
         }
-        Some(other) => Err(format!("there is no `{other}`; say `engine` or `http`").into()),
-        None => Err("say what to measure: `engine` or `http`".into()),
+        Some("beanstalk") => {
+            let sizes = sizes_of(&[10_000]);
+            Ok(Command::Beanstalk(Box::new(Args { sizes, ..args })))
+        }
+        Some(other) => {
+            Err(format!("there is no `{other}`; say `engine`, `http` or `beanstalk`").into())
+        }
+        None => Err("say what to measure: `engine`, `http` or `beanstalk`".into()),
     }
 }
 

@@ -148,6 +148,19 @@ pub(crate) fn fill(runtime: &Runtime, store: &Arc<Embedded>, maker: &Maker, from
     });
 }
 
+/// Has so many jobs wait in a store that nobody has open.
+pub(crate) fn fill_folder(
+    runtime: &Runtime,
+    folder: &Path,
+    maker: &Maker,
+    count: u64,
+) -> Result<()> {
+    let settings = Settings { durability: Durability::Relaxed, ..Settings::default() };
+    let store = Arc::new(Embedded::open(folder, Options::default(), settings)?);
+    fill(runtime, &store, maker, 0, count);
+    Ok(())
+}
+
 /// Deletes nine of ten of the jobs up to this number, here and there.
 fn thin(runtime: &Runtime, store: &Arc<Embedded>, maker: &Maker, count: u64) {
     let (store, maker) = (store.clone(), maker.clone());

@@ -13,16 +13,16 @@ use linger::store::Options;
 use linger::store::embedded::{Durability, Embedded, Settings};
 use tokio::runtime::Runtime;
 
-use crate::args::{Args, Effort, Part, size_text};
+use crate::args::{Args, Effort, Part};
 use crate::bare::{Bare, Sync};
-use crate::report::{Names, Row, line, tail_rows};
+use crate::report::{Names, Row, line, say, tail_rows};
 use crate::spread::Tail;
 use crate::work::Maker;
 use crate::{Result, child, run};
 
 /// What a job may cost with many waiting, against what it costs with few.
 const FLAT_MAX: f64 = 2.0;
-const NAMES: Names = Names { ours: "engine", peer: "null", floor: "bare file" };
+const NAMES: Names = Names { ours: "engine", peers: &["null"], floor: "bare file" };
 
 /// What every part needs.
 struct Bench {
@@ -43,7 +43,7 @@ struct Bench {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    run::run(args, NAMES, FLAT_MAX, |folder| {
+    run::run(args, NAMES, FLAT_MAX, Vec::new(), |folder| {
         let mut rows = bare_rows(folder, args.effort)?;
         for size in &args.sizes {
             rows.extend(at_size(folder, args, *size)?);
@@ -120,11 +120,6 @@ impl Bench {
         self.next += count;
         from
     }
-}
-
-/// Says what is under way.
-fn say(size: u64, what: &str) {
-    eprintln!("{} waiting: {what}", size_text(size));
 }
 
 /// The bare file by itself, as sizes of writes go.

@@ -1,26 +1,22 @@
 //! The server over HTTP, measured beside a bare echo.
 
-mod client;
 mod lateness;
 mod rates;
-mod server;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use linger::store::Options;
-use linger::store::embedded::{Durability, Embedded, Settings};
+use linger::store::embedded::Durability;
 use tokio::runtime::Runtime;
 
-use crate::args::{Args, Effort, Part, size_text};
-use crate::report::{Names, Row, line};
+use crate::args::{Args, Effort, Part};
+use crate::client::Connection;
+use crate::report::{Names, Row, line, say};
+use crate::server::{Ports, Programs, Server};
 use crate::work::{Maker, mix};
 use crate::{Result, child, run};
-use client::Connection;
-use server::{Programs, Server};
 
-const NAMES: Names = Names { ours: "linger", peer: "echo", floor: "bare file" };
+const NAMES: Names = Names { ours: "linger", peers: &["echo"], floor: "bare file" };
 /// What a job may cost with many waiting, against what it costs with few.
 const FLAT_MAX: f64 = 1.25;
 const DAY_S: u64 = 86_400;
@@ -43,7 +39,7 @@ struct Bench {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    run::run(args, NAMES, FLAT_MAX, |folder| {
+    run::run(args, NAMES, FLAT_MAX, Vec::new(), |folder| {
         let mut rows = Vec::new();
         for size in &args.sizes {
             rows.extend(at_size(folder, args, *size)?);
@@ -68,9 +64,10 @@ fn at_size(folder: &Path, args: &Args, size: u64) -> Result<Vec<Row>> {
         round: 0,
         rows: Vec::new(),
     };
-    bench.fill(size)?;
+    say(size, "filling");
+    child::fill_folder(&bench.runtime, &bench.store, &bench.maker, size)?;
     for durability in [Durability::Sync, Durability::Relaxed] {
-        let server = bench.programs.linger(&bench.store, durability)?;
+        let server = bench.programs.linger(&bench.store, durability, Ports::Http)?;
         if args.only.contains(&Part::Rates) {
             bench.rates(size, &server, durability)?;
         }
@@ -83,15 +80,6 @@ fn at_size(folder: &Path, args: &Args, size: u64) -> Result<Vec<Row>> {
 }
 
 impl Bench {
-    /// Has so many jobs wait, put there without a server.
-    fn fill(&self, size: u64) -> Result<()> {
-        say(size, "filling");
-        let settings = Settings { durability: Durability::Relaxed, ..Settings::default() };
-        let store = Arc::new(Embedded::open(&self.store, Options::default(), settings)?);
-        child::fill(&self.runtime, &store, &self.maker, 0, size);
-        Ok(())
-    }
-
     fn connect(&self, address: SocketAddr, count: usize) -> Result<Vec<Connection>> {
         self.runtime.block_on(async {
             let mut connections = Vec::with_capacity(count);
@@ -131,8 +119,3 @@ fn id(n: u64) -> String {
 
 /// Topics of a round.
 const TOPICS: u64 = 10;
-
-/// Says what is under way.
-fn say(size: u64, what: &str) {
-    eprintln!("{} waiting: {what}", size_text(size));
-}

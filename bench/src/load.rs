@@ -26,6 +26,11 @@ impl Driven {
     pub(crate) fn per_second(&self, per_turn: u64) -> f64 {
         (self.turns * per_turn) as f64 / self.took.as_secs_f64()
     }
+
+    /// Of a time what each had, in microseconds.
+    pub(crate) fn us_of(&self, time: Duration, per_turn: u64) -> f64 {
+        time.as_secs_f64() * 1e6 / (self.turns * per_turn) as f64
+    }
 }
 
 /// Has so many callers take turns, numbered from 0; one that answers false had nothing to do and

@@ -1,8 +1,10 @@
-//! Measures Linger, beside an engine that keeps no index and beside the bare file. See `README.md`.
+//! Measures Linger, beside what the machine could do and beside others. See `README.md`.
 
 mod args;
 mod bare;
+mod beanstalk;
 mod child;
+mod client;
 mod disk;
 mod engine;
 mod http;
@@ -11,6 +13,7 @@ mod machine;
 mod process;
 mod report;
 mod run;
+mod server;
 mod spread;
 mod work;
 
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
         }
         Ok(Command::Engine(args)) => engine::run(&args),
         Ok(Command::Http(args)) => http::run(&args),
+        Ok(Command::Beanstalk(args)) => beanstalk::run(&args),
         Ok(Command::Child { folder, segment_bytes }) => child::run(&folder, segment_bytes),
         Err(wrong) => {
             eprintln!("linger-bench: {wrong}; see linger-bench --help");

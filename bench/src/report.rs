@@ -17,11 +17,11 @@ pub(crate) struct Row {
     pub(crate) unit: Unit,
     /// What was measured.
     pub(crate) ours: Spread,
-    /// The same, of something that does less.
-    pub(crate) peer: Option<Spread>,
+    /// The same, of others: as many as have a column, or fewer.
+    pub(crate) peers: Vec<Option<Spread>>,
     /// The same, of the machine itself.
     pub(crate) floor: Option<Spread>,
-    pub(crate) budget: Option<Budget>,
+    pub(crate) budgets: Vec<Budget>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub(crate) enum Unit {
 /// What the figure is to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Budget {
-    /// At least this part of the peer's.
-    OfPeer(f64),
+    /// At least this part of what the peer of that column does.
+    OfPeer(usize, f64),
     AtLeast(f64),
     AtMost(f64),
 }
@@ -52,40 +52,56 @@ pub(crate) enum Budget {
 #[derive(Clone, Copy)]
 pub(crate) struct Names {
     pub(crate) ours: &'static str,
-    pub(crate) peer: &'static str,
+    pub(crate) peers: &'static [&'static str],
     pub(crate) floor: &'static str,
 }
 
 impl Row {
     pub(crate) fn new(size: u64, what: impl Into<String>, unit: Unit, ours: Spread) -> Row {
         let what = what.into();
-        Row { size, what, unit, ours, peer: None, floor: None, budget: None }
+        Row { size, what, unit, ours, peers: Vec::new(), floor: None, budgets: Vec::new() }
     }
 
     pub(crate) fn beside(mut self, peer: Option<Spread>, floor: Option<Spread>) -> Row {
-        (self.peer, self.floor) = (peer, floor);
+        (self.peers, self.floor) = (vec![peer], floor);
         self
     }
 
-    pub(crate) fn budget(mut self, budget: Option<Budget>) -> Row {
-        self.budget = budget;
+    pub(crate) fn beside_all(mut self, peers: Vec<Option<Spread>>) -> Row {
+        self.peers = peers;
         self
     }
 
-    fn of_peer(&self) -> Option<f64> {
-        self.peer.as_ref().map(|peer| self.ours.middle() / peer.middle())
+    /// One more thing that it is to be.
+    pub(crate) fn budget(mut self, budget: impl IntoIterator<Item = Budget>) -> Row {
+        self.budgets.extend(budget);
+        self
+    }
+
+    fn peer(&self, at: usize) -> Option<&Spread> {
+        self.peers.get(at)?.as_ref()
+    }
+
+    fn of_peer(&self, at: usize) -> Option<f64> {
+        self.peer(at).map(|peer| self.ours.middle() / peer.middle())
     }
 
     fn of_floor(&self) -> Option<f64> {
         self.floor.as_ref().map(|floor| self.ours.middle() / floor.middle())
     }
 
-    fn is_met(&self) -> Option<bool> {
-        match self.budget? {
-            Budget::OfPeer(part) => self.of_peer().map(|of_peer| of_peer >= part),
+    /// None where there is no such peer.
+    fn meets(&self, budget: Budget) -> Option<bool> {
+        match budget {
+            Budget::OfPeer(at, part) => self.of_peer(at).map(|of_peer| of_peer >= part),
             Budget::AtLeast(least) => Some(self.ours.middle() >= least),
             Budget::AtMost(most) => Some(self.ours.middle() <= most),
         }
+    }
+
+    /// Whether it meets all that it can be held to.
+    fn is_met(&self) -> Option<bool> {
+        self.budgets.iter().filter_map(|budget| self.meets(*budget)).reduce(|all, one| all && one)
     }
 }
 
@@ -103,6 +119,22 @@ pub(crate) fn tail_rows(size: u64, what: &str, tail: &Tail, floor: Option<&Tail>
     ]
 }
 
+/// The rows of how late jobs are that fall due at this pace, held to the project's budgets.
+pub(crate) fn lateness_rows(
+    size: u64,
+    what: &str,
+    pace: u64,
+    tail: &Tail,
+    bare: &Tail,
+) -> [Row; 4] {
+    let [p50, p99, p999, max] = tail_rows(size, what, tail, Some(bare));
+    let p99_ms = if pace <= 2000 { 2.0 } else { 10.0 };
+    let p50 = p50.budget((pace <= 2000).then_some(Budget::AtMost(0.5)));
+    // A disk that is slow itself is nobody's fault.
+    let p99 = p99.budget([Budget::AtMost(f64::max(p99_ms, 3.0 * bare.p99.middle()))]);
+    [p50, p99, p999, max]
+}
+
 /// Everything that was measured.
 pub(crate) struct Report {
     pub(crate) names: Names,
@@ -117,20 +149,23 @@ impl Report {
             let _ = writeln!(text, "{name:<12} {fact}");
         }
         text.push('\n');
-        let Names { ours, peer, floor } = self.names;
-        let of_peer = format!("of {peer}");
-        let head = ["waiting", "what", ours, "", peer, &of_peer, floor, "budget"];
-        let mut lines = vec![head.map(str::to_owned)];
+        let Names { ours, peers, floor } = self.names;
+        let mut head = vec!["waiting", "what", ours, ""];
+        head.extend(peers.iter().flat_map(|peer| [peer, "of it"]));
+        head.extend([floor, "budget"]);
+        let mut lines = vec![head.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()];
         lines.extend(self.rows.iter().map(|row| cells(row, self.names)));
         let wide = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
         let widths: Vec<usize> = (0..head.len()).map(|column| wide(column).unwrap_or(0)).collect();
         for line in &lines {
             let mut out = String::new();
             for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-                match column {
-                    1 | 3 | 7 => _ = write!(out, "{cell:<width$}  "),
-                    _ => _ = write!(out, "{cell:>width$}  "),
-                }
+                // Text to the left, figures to the right.
+                let is_text = [1, 3, widths.len() - 1].contains(&column);
+                _ = match is_text {
+                    true => write!(out, "{cell:<width$}  "),
+                    false => write!(out, "{cell:>width$}  "),
+                };
             }
             text.push_str(out.trim_end());
             text.push('\n');
@@ -147,59 +182,63 @@ impl Report {
     }
 }
 
+/// Says what is under way.
+pub(crate) fn say(size: u64, what: &str) {
+    eprintln!("{} waiting: {what}", size_text(size));
+}
+
 /// A row by itself, for those who watch.
 pub(crate) fn line(row: &Row, names: Names) -> String {
     cells(row, names).into_iter().filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("  ")
 }
 
 fn as_json(row: &Row, names: Names) -> serde_json::Value {
-    json!({
+    let mut json = json!({
         "waiting": row.size,
         "what": row.what,
         "unit": unit_text(row.unit),
         names.ours: row.ours,
-        names.peer: row.peer,
         names.floor: row.floor,
-        format!("of {}", names.peer): row.of_peer(),
         format!("of {}", names.floor): row.of_floor(),
         "budget_met": row.is_met(),
-    })
+    });
+    for (at, peer) in names.peers.iter().enumerate() {
+        json[*peer] = json!(row.peer(at));
+        json[format!("of {peer}")] = json!(row.of_peer(at));
+    }
+    json
 }
 
-fn cells(row: &Row, names: Names) -> [String; 8] {
+fn cells(row: &Row, names: Names) -> Vec<String> {
     let figure = |spread: &Spread| number(row.unit, spread.middle());
     let ends = row.ours.ends().map_or(String::new(), |(low, high)| {
         format!("({} – {})", number(row.unit, low), number(row.unit, high))
     });
     let size = if row.size == 0 { String::new() } else { size_text(row.size) };
-    [
-        size,
-        row.what.clone(),
-        format!("{}{}", figure(&row.ours), suffix(row.unit)),
-        ends,
-        row.peer.as_ref().map_or(String::new(), figure),
-        row.of_peer().map_or(String::new(), |part| format!("{:.0} %", part * 100.0)),
-        row.floor.as_ref().map_or(String::new(), figure),
-        budget(row, names.peer),
-    ]
+    let ours = format!("{}{}", figure(&row.ours), suffix(row.unit));
+    let mut cells = vec![size, row.what.clone(), ours, ends];
+    for at in 0..names.peers.len() {
+        cells.push(row.peer(at).map_or(String::new(), figure));
+        let percent = row.of_peer(at).map(|part| format!("{:.0} %", part * 100.0));
+        cells.push(percent.unwrap_or_default());
+    }
+    cells.push(row.floor.as_ref().map_or(String::new(), figure));
+    let budgets = row.budgets.iter().filter_map(|one| budget(row, *one, names));
+    cells.push(budgets.collect::<Vec<_>>().join("; "));
+    cells
 }
 
-fn budget(row: &Row, peer: &str) -> String {
-    let verdict = match row.is_met() {
-        Some(true) => "met",
-        Some(false) => "MISSED",
-        None => return String::new(),
-    };
-    match row.budget {
-        Some(Budget::OfPeer(part)) => format!("≥ {:.0} % of {peer}: {verdict}", part * 100.0),
-        Some(Budget::AtLeast(least)) => {
-            format!("≥ {}{}: {verdict}", number(row.unit, least), suffix(row.unit))
+/// A budget and whether it is met.
+fn budget(row: &Row, budget: Budget, names: Names) -> Option<String> {
+    let verdict = if row.meets(budget)? { "met" } else { "MISSED" };
+    let limit = |value| format!("{}{}", number(row.unit, value), suffix(row.unit));
+    Some(match budget {
+        Budget::OfPeer(at, part) => {
+            format!("≥ {:.0} % of {}: {verdict}", part * 100.0, names.peers[at])
         }
-        Some(Budget::AtMost(most)) => {
-            format!("≤ {}{}: {verdict}", number(row.unit, most), suffix(row.unit))
-        }
-        None => String::new(),
-    }
+        Budget::AtLeast(least) => format!("≥ {}: {verdict}", limit(least)),
+        Budget::AtMost(most) => format!("≤ {}: {verdict}", limit(most)),
+    })
 }
 
 fn number(unit: Unit, value: f64) -> String {

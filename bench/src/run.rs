@@ -13,6 +13,7 @@ pub(crate) fn run(
     args: &Args,
     names: Names,
     flat_max: f64,
+    peers: Vec<(&'static str, String)>,
     measure: impl FnOnce(&Path) -> Result<Vec<Row>>,
 ) -> Result<()> {
     let folder = match &args.folder {
@@ -21,6 +22,7 @@ pub(crate) fn run(
     };
     let mut facts = machine::facts(folder.path());
     facts.push(("effort", args.effort.name.to_owned()));
+    facts.extend(peers);
     for (name, fact) in &facts {
         eprintln!("{name:<12} {fact}");
     }

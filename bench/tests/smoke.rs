@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What `linger-bench` measured.
-struct Figures(Vec<Value>);
+struct Figures(Value);
 
 impl Figures {
     fn of(what: &str) -> Figures {
@@ -21,13 +21,28 @@ impl Figures {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         let text = std::fs::read_to_string(&json).expect("it writes JSON");
-        let figures: Value = serde_json::from_str(&text).expect("it is JSON");
-        Figures(figures["rows"].as_array().expect("there are rows").clone())
+        Figures(serde_json::from_str(&text).expect("it is JSON"))
     }
 
     fn have(&self, what: &str) {
-        let has = |row: &Value| row["what"].as_str().unwrap().starts_with(what);
-        assert!(self.0.iter().any(has), "no row `{what}`");
+        self.row(what);
+    }
+
+    fn row(&self, what: &str) -> &Value {
+        let mut rows = self.0["rows"].as_array().expect("there are rows").iter();
+        let has = |row: &&Value| row["what"].as_str().unwrap().starts_with(what);
+        rows.find(has).unwrap_or_else(|| panic!("no row `{what}`"))
+    }
+
+    /// Whether a program was there to stand beside Linger; in CI it must be.
+    fn found(&self, program: &str) -> bool {
+        let version = self.0["machine"][program].as_str().expect("it is said");
+        let found = !version.starts_with("not found");
+        assert!(found || std::env::var_os("CI").is_none(), "{program}: {version}");
+        if !found {
+            eprintln!("skipped: {program} is not installed (./test fetches it)");
+        }
+        found
     }
 }
 
@@ -57,5 +72,33 @@ fn every_part_of_the_server_is_measured() {
         "500 due at once",
     ] {
         figures.have(what);
+    }
+}
+
+#[test]
+fn the_beanstalkd_port_is_measured_beside_its_peers() {
+    let figures = Figures::of("beanstalk");
+    for how in ["synced", "relaxed"] {
+        for connections in ["1 connection", "16 connections", "64 connections"] {
+            figures.have(&format!("put, {how}, {connections}"));
+            figures.have(&format!("put, {how}, {connections}, 100 at once"));
+            figures.have(&format!("reserve and delete, {how}, {connections}"));
+        }
+        figures.have(&format!("from put to the one who waits, 2000/s, {how}"));
+        figures.have(&format!("500 due at once, {how}"));
+    }
+    figures.have("lateness at 2000 due/s");
+    figures.have("lateness at 20000 due/s");
+    let (put, burst) = ("put, relaxed, 64 connections", "500 due at once, relaxed");
+    let beside = |what: &str, peer: &str| assert!(figures.row(what)[peer].is_array(), "{what}");
+    if figures.found("beanstalkd") {
+        for peer in ["beanstalkd", "beanstalkd -f50"] {
+            beside(put, peer);
+            beside(burst, peer);
+        }
+    }
+    if figures.found("redis") {
+        beside(put, "Redis");
+        beside(burst, "Redis");
     }
 }

@@ -51,6 +51,12 @@ impl Dice {
         Chance((self.throw(b"retry", number, u64::from(attempt)) >> 32) as u32)
     }
 
+    /// What sets apart the name that is made up as number `count`.
+    pub(crate) fn name(&self, count: u64) -> [u8; 10] {
+        let [low, high] = [0, 1].map(|half| self.throw(b"names", count, half).to_le_bytes());
+        std::array::from_fn(|at| if at < 8 { low[at] } else { high[at - 8] })
+    }
+
     fn throw(&self, about: &[u8; 5], number: u64, count: u64) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.key);
         hasher.write(about);

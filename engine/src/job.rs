@@ -6,8 +6,11 @@ mod target;
 pub use body::{Body, Form};
 pub use target::{Confirm, ContentType, Target, Traceparent};
 
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::dice::Dice;
 use crate::error::{Error, Result};
 use crate::name::name;
 use crate::retry::Retry;
@@ -289,9 +292,12 @@ impl Job {
 
 /// An id for a job whose caller gave none: a UUIDv7, so that ids sort by when they were made.
 pub fn made_id(now: Time) -> Id {
-    let (secs, nanos) = (now.as_ms() / 1000, (now.as_ms() % 1000) as u32 * 1_000_000);
-    let stamp = uuid::Timestamp::from_unix(uuid::NoContext, secs, nanos);
-    Id(uuid::Uuid::new_v7(stamp).to_string().into())
+    // To ask the system each time would be a call of the kernel for every job.
+    static DICE: LazyLock<Dice> = LazyLock::new(Dice::secret);
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let chance = DICE.name(MADE.fetch_add(1, Ordering::Relaxed));
+    let uuid = uuid::Builder::from_unix_timestamp_millis(now.as_ms(), &chance).into_uuid();
+    Id((&*uuid.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer())).into())
 }
 
 /// What to do with one part of a job.

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Bench, say};
+use super::Bench;
 use crate::child::Child;
-use crate::report::{Budget, Row, Unit};
+use crate::report::{Budget, Row, Unit, say};
 use crate::spread::Spread;
 use crate::{Result, disk};
 

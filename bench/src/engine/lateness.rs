@@ -8,12 +8,12 @@ use hdrhistogram::Histogram;
 use linger::queue::{Ask, Queue, Settle, Source, Verdict};
 use linger::store::embedded::{Durability, Embedded};
 
-use super::{Bench, say};
+use super::Bench;
 use crate::Result;
 use crate::bare::{Bare, Sync};
 use crate::child::MANY;
 use crate::load::histogram;
-use crate::report::{Budget, tail_rows};
+use crate::report::{lateness_rows, say};
 use crate::spread::Tail;
 use crate::work::{Takes, now_ms, since_1970};
 
@@ -25,7 +25,7 @@ impl Bench {
     pub(super) fn lateness(&mut self, size: u64) -> Result<()> {
         let store = self.open(Durability::Sync)?;
         let mut bare = Bare::create(&self.beside)?;
-        for (rate, p99_ms) in [(2000, 2.0), (20_000, 10.0)] {
+        for rate in [2000, 20_000] {
             say(size, &format!("lateness at {rate} due/s"));
             let (mut tail, mut beside) = (Tail::default(), Tail::default());
             for _ in 0..self.effort.rounds {
@@ -33,11 +33,8 @@ impl Bench {
                 beside.push(&bare.write(4096, Sync::Each, self.effort.rate / 4)?);
             }
             let what = format!("lateness at {rate} due/s, {CONSUMERS} consumers");
-            let [p50, p99, p999, max] = tail_rows(size, &what, &tail, Some(&beside));
-            let bound = f64::max(p99_ms, 3.0 * beside.p99.middle());
-            let p99 = p99.budget(Some(Budget::AtMost(bound)));
-            let p50 = if rate == 2000 { p50.budget(Some(Budget::AtMost(0.5))) } else { p50 };
-            [p50, p99, p999, max].into_iter().for_each(|row| self.take_down(row));
+            let rows = lateness_rows(size, &what, rate, &tail, &beside);
+            rows.into_iter().for_each(|row| self.take_down(row));
         }
         Ok(())
     }

@@ -7,12 +7,12 @@ use linger::queue::{Ask, Queue, Settle, Verdict};
 use linger::store::Options;
 use linger::store::embedded::{Durability, Embedded};
 
-use super::{Bench, say};
+use super::Bench;
 use crate::Result;
 use crate::bare::{Bare, Sync, per_second};
 use crate::child::{MANY, delete};
 use crate::load::{Driven, Limit, drive};
-use crate::report::{Budget, Row, Unit};
+use crate::report::{Budget, Row, Unit, say};
 use crate::spread::Spread;
 use crate::work::{Takes, now_ms};
 
@@ -259,8 +259,8 @@ impl Shape {
 
     fn budget(self, durability: Durability) -> Option<Budget> {
         match (durability, self.callers, self.batch) {
-            (Durability::Sync, 256, 1) => Some(Budget::OfPeer(0.6)),
-            (Durability::Relaxed, _, 100) => Some(Budget::OfPeer(0.4)),
+            (Durability::Sync, 256, 1) => Some(Budget::OfPeer(0, 0.6)),
+            (Durability::Relaxed, _, 100) => Some(Budget::OfPeer(0, 0.4)),
             _ => None,
         }
     }

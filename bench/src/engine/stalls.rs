@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use linger::queue::Queue;
 use linger::store::embedded::{Durability, Settings};
 
-use super::{Bench, say};
+use super::Bench;
 use crate::bare::Bare;
 use crate::child::delete;
 use crate::load::{Limit, drive};
-use crate::report::{Budget, Row, Unit, tail_rows};
+use crate::report::{Budget, Row, Unit, say, tail_rows};
 use crate::spread::{Spread, Tail};
 use crate::work::{Takes, mix};
 use crate::{Result, disk};

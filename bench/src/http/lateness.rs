@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::sync::mpsc;
 
-use super::client::{Connection, field};
+use super::Bench;
 use super::rates::{finish_of, pop_path};
-use super::server::Server;
-use super::{Bench, say};
 use crate::Result;
 use crate::bare::{Bare, Sync};
+use crate::client::{Connection, field};
 use crate::load::histogram;
-use crate::report::{Budget, Row, Unit, tail_rows};
+use crate::report::{Budget, Row, Unit, say, tail_rows};
+use crate::server::Server;
 use crate::spread::{Spread, Tail};
 use crate::work::{now_ms, since_1970};
 

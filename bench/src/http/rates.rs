@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use linger::store::embedded::Durability;
 
-use super::client::field;
-use super::server::Server;
-use super::{Bench, TOPICS, id, say, topic, waiting};
+use super::{Bench, TOPICS, id, topic, waiting};
 use crate::Result;
+use crate::client::field;
 use crate::load::{Driven, Limit, drive_with};
-use crate::report::{Budget, Row, Unit};
+use crate::report::{Budget, Row, Unit, say};
+use crate::server::Server;
 use crate::spread::Spread;
 
 /// Connections that add in hundreds, pop and finish, or delete.
@@ -42,12 +42,12 @@ impl Bench {
             for _ in 0..self.effort.rounds {
                 let (before, round) = (server.cpu(), self.next_round());
                 let added = self.add(to, round, connections, 1)?;
-                ours_us.push(each_us(server.cpu() - before, &added));
+                ours_us.push(added.us_of(server.cpu() - before, 1));
                 ours.push(added.per_second(1));
                 self.empty(to, round)?;
                 let before = self.echo.cpu();
                 let echoed = self.echoes(connections)?;
-                echo_us.push(each_us(self.echo.cpu() - before, &echoed));
+                echo_us.push(echoed.us_of(self.echo.cpu() - before, 1));
                 echo.push(echoed.per_second(1));
             }
             if connections == OTHERS {
@@ -55,9 +55,9 @@ impl Bench {
             }
             let budget = match (durability, connections) {
                 (_, 16) => None,
-                (Durability::Sync, 64) => Some(Budget::OfPeer(0.65)),
-                (Durability::Sync, _) => Some(Budget::OfPeer(0.75)),
-                (Durability::Relaxed, _) => Some(Budget::OfPeer(0.85)),
+                (Durability::Sync, 64) => Some(Budget::OfPeer(0, 0.65)),
+                (Durability::Sync, _) => Some(Budget::OfPeer(0, 0.75)),
+                (Durability::Relaxed, _) => Some(Budget::OfPeer(0, 0.85)),
             };
             let cpu = format!("{what}: the server's CPU time for each");
             self.take_down(rate(size, what, ours).beside(Some(echo), None).budget(budget));
@@ -88,7 +88,7 @@ impl Bench {
                 // Two requests a job.
                 echo.push(self.echoes(OTHERS)?.per_second(1) / 2.0);
             }
-            let budget = (durability == Durability::Sync).then_some(Budget::OfPeer(0.65));
+            let budget = (durability == Durability::Sync).then_some(Budget::OfPeer(0, 0.65));
             self.take_down(rate(size, what, ours).beside(Some(echo), None).budget(budget));
         }
         let what = format!("delete by id, {how}, {OTHERS} connections");
@@ -187,20 +187,12 @@ impl Bench {
         count: u64,
         job: impl Fn(u64) -> (String, String),
     ) -> Result<()> {
-        const MANY: u64 = 1000;
-        let mut connections = self.connect(to, 1)?;
-        let (connection, body) = (&mut connections[0], self.maker.body());
-        self.runtime.block_on(async {
-            for begin in (0..count).step_by(MANY as usize) {
-                let one = |n| {
-                    let (id, due) = job(n);
-                    format!(r#"{{"topic":"{DUE}","id":"{id}",{due},"body":{body}}}"#)
-                };
-                let jobs: Vec<String> = (begin..count.min(begin + MANY)).map(one).collect();
-                let answer = connection.post_ok("/v1/jobs", &format!("[{}]", jobs.join(","))).await;
-                assert!(!answer.contains(r#""error""#), "{answer}");
-            }
-        });
+        let (mut connections, body) = (self.connect(to, 1)?, self.maker.body());
+        let job = |n| {
+            let (id, due) = job(n);
+            format!(r#"{{"topic":"{DUE}","id":"{id}",{due},"body":{body}}}"#)
+        };
+        self.runtime.block_on(connections[0].add_all((0..count).map(job)));
         Ok(())
     }
 
@@ -229,10 +221,6 @@ impl Bench {
         self.empty(to, round)?;
         Ok(driven.per_second(1))
     }
-}
-
-fn each_us(cpu: Duration, driven: &Driven) -> f64 {
-    cpu.as_secs_f64() * 1e6 / driven.turns as f64
 }
 
 fn rate(size: u64, what: String, ours: Spread) -> Row {

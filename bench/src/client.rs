@@ -1,4 +1,4 @@
-//! A client that costs as little as it can, because it shares the machine with the server.
+//! An HTTP client that costs as little as it can, because it shares the machine with the server.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -6,39 +6,51 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::child::MANY;
+
 /// One connection, kept open, with one request at a time.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 /// What the server said.
-pub(super) struct Answer<'a> {
-    pub(super) status: u16,
-    pub(super) body: &'a str,
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    pub(crate) body: &'a str,
 }
 
 impl Connection {
-    pub(super) async fn open(address: SocketAddr) -> std::io::Result<Connection> {
+    pub(crate) async fn open(address: SocketAddr) -> std::io::Result<Connection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream, request: Vec::new(), answer: Vec::new() })
     }
 
     /// Posts JSON; panics if the connection breaks, for then nothing measured is worth anything.
-    pub(super) async fn post(&mut self, path: &str, body: &str) -> Answer<'_> {
+    pub(crate) async fn post(&mut self, path: &str, body: &str) -> Answer<'_> {
         self.call("POST", path, body).await.expect("the server answers")
     }
 
     /// Posts JSON that must be taken.
-    pub(super) async fn post_ok(&mut self, path: &str, body: &str) -> &str {
+    pub(crate) async fn post_ok(&mut self, path: &str, body: &str) -> &str {
         let answer = self.post(path, body).await;
         assert!(answer.status < 300, "{path}: {} {}", answer.status, answer.body);
         answer.body
     }
 
-    pub(super) async fn call(
+    /// Adds jobs, many at once when it is not the rate that matters.
+    pub(crate) async fn add_all(&mut self, jobs: impl Iterator<Item = String>) {
+        let mut jobs = jobs.peekable();
+        while jobs.peek().is_some() {
+            let some: Vec<String> = jobs.by_ref().take(MANY as usize).collect();
+            let answer = self.post_ok("/v1/jobs", &format!("[{}]", some.join(","))).await;
+            assert!(!answer.contains(r#""error""#), "{answer}");
+        }
+    }
+
+    pub(crate) async fn call(
         &mut self,
         method: &str,
         path: &str,
@@ -87,7 +99,7 @@ fn content_length(head: &[u8]) -> std::io::Result<usize> {
 }
 
 /// The text of the first field of that name: names and tokens, which have nothing escaped.
-pub(super) fn field<'a>(json: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let from = json.find(&format!("\"{name}\":\""))? + name.len() + 4;
     json[from..].split('"').next()
 }

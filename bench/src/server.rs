@@ -1,10 +1,10 @@
 //! The servers that are measured, each a process of its own.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linger::store::embedded::Durability;
 use serde_json::Value;
@@ -12,20 +12,32 @@ use serde_json::Value;
 use crate::{Result, process};
 
 /// The programs as they are now.
-pub(super) struct Programs {
+pub(crate) struct Programs {
     linger: PathBuf,
     echo: PathBuf,
 }
 
 /// A server that runs; it ends with this.
-pub(super) struct Server {
+pub(crate) struct Server {
     process: Child,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
+    /// Where Linger speaks beanstalkd's protocol, if it was told to.
+    pub(crate) beanstalkd: Option<SocketAddr>,
 }
+
+/// Where Linger listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ports {
+    Http,
+    HttpAndBeanstalkd,
+}
+
+/// A server that is told its port listens there within this time.
+const START_MAX: Duration = Duration::from_secs(10);
 
 impl Programs {
     /// Builds them, so that what is measured is what stands in the tree.
-    pub(super) fn build(linger: Option<&Path>) -> Result<Programs> {
+    pub(crate) fn build(linger: Option<&Path>) -> Result<Programs> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build.args(["build", "-p", "linger-server", "--bin", "linger", "--example", "echo"]);
@@ -54,40 +66,67 @@ impl Programs {
     }
 
     /// Starts the echo.
-    pub(super) fn echo(&self) -> Result<Server> {
+    pub(crate) fn echo(&self) -> Result<Server> {
         let mut process = Command::new(&self.echo).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let out = process.stdout.take().ok_or("the echo has no output")?;
         BufReader::new(out).read_line(&mut line)?;
-        Ok(Server { address: line.trim().parse()?, process })
+        Ok(Server { address: line.trim().parse()?, beanstalkd: None, process })
     }
 
     /// Starts Linger on a store.
-    pub(super) fn linger(&self, store: &Path, durability: Durability) -> Result<Server> {
+    pub(crate) fn linger(
+        &self,
+        store: &Path,
+        durability: Durability,
+        ports: Ports,
+    ) -> Result<Server> {
         let durability = if durability == Durability::Sync { "sync" } else { "relaxed" };
-        let mut process = Command::new(&self.linger)
-            .args(["serve", "--listen", "127.0.0.1:0", "--durability", durability, "--store"])
-            .arg(store)
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut linger = Command::new(&self.linger);
+        linger.args(["serve", "--listen", "127.0.0.1:0", "--durability", durability, "--store"]);
+        linger.arg(store);
+        if ports == Ports::HttpAndBeanstalkd {
+            linger.args(["--beanstalkd", "127.0.0.1:0"]);
+        }
+        let mut process = linger.stderr(Stdio::piped()).spawn()?;
         let mut said = BufReader::new(process.stderr.take().ok_or("linger has no output")?);
-        let mut address = None;
+        let (mut address, mut beanstalkd) = (None, None);
         let mut line = String::new();
         while said.read_line(&mut line)? > 0 && !line.contains("ready") {
             let words = line.split_once("http://").and_then(|(_, rest)| rest.split_once(','));
             address = address.or(words.and_then(|(words, _)| words.parse().ok()));
+            let other = line.split_once("beanstalkd protocol is served on ");
+            beanstalkd = beanstalkd.or(other.and_then(|(_, rest)| rest.trim().parse().ok()));
             line.clear();
         }
         // What it says from now on is nobody's, but somebody has to take it.
         std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
         let address = address.ok_or("linger did not say where it listens")?;
-        Ok(Server { address, process })
+        Ok(Server { address, beanstalkd, process })
     }
 }
 
 impl Server {
+    /// Starts a program that is told its port, and waits until it listens there.
+    pub(crate) fn start_at(command: impl FnOnce(u16) -> Command) -> Result<Server> {
+        // Nobody is likely to take it in between.
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let mut command = command(address.port());
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let process = process.map_err(|cause| format!("{command:?}: {cause}"))?;
+        let mut server = Server { process, address, beanstalkd: None };
+        let start = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if server.process.try_wait()?.is_some() || start.elapsed() > START_MAX {
+                return Err(format!("{command:?} does not listen").into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(server)
+    }
+
     /// The time that it has run for.
-    pub(super) fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         process::cpu_of_process(self.process.id())
     }
 }
