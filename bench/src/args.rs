@@ -6,13 +6,14 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 pub(crate) const HELP: &str = "\
-usage: linger-bench engine|http|beanstalk [options]
+usage: linger-bench engine|http|grpc|beanstalk [options]
 
 engine     the embedded store, beside an engine without an index and beside the bare file
 http       the server over HTTP, beside a bare JSON echo
+grpc       the same over gRPC, beside a bare echo of that and beside HTTP
 beanstalk  its beanstalkd port, beside beanstalkd and beside Redis with scripts
 
-  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m; beanstalk 10k
+  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m; grpc and beanstalk 10k
   --only LIST     only these parts: keep, rates, lateness, stalls; the servers have rates and lateness
   --rates TEXT    of the rates only those whose names have this in them
   --quick         shorter rounds
@@ -24,10 +25,14 @@ beanstalk  its beanstalkd port, beside beanstalkd and beside Redis with scripts
                   these programs stand beside it; else those in PATH or in target/tools/bin
 ";
 
+/// What can be measured.
+const WHAT: &str = "`engine`, `http`, `grpc` or `beanstalk`";
+
 pub(crate) enum Command {
     Help,
     Engine(Box<Args>),
     Http(Box<Args>),
+    Grpc(Box<Args>),
     Beanstalk(Box<Args>),
     /// A store in a process of its own, to be watched and killed.
     Child {
@@ -159,14 +164,16 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
             let sizes = sizes_of(&[10_000, 10_000_000]);
             Ok(Command::Http(Box::new(Args { sizes, ..args })))
         }
+        Some("grpc") => {
+            let sizes = sizes_of(&[10_000]);
+            Ok(Command::Grpc(Box::new(Args { sizes, ..args })))
+        }
         Some("beanstalk") => {
             let sizes = sizes_of(&[10_000]);
             Ok(Command::Beanstalk(Box::new(Args { sizes, ..args })))
         }
-        Some(other) => {
-            Err(format!("there is no `{other}`; say `engine`, `http` or `beanstalk`").into())
-        }
-        None => Err("say what to measure: `engine`, `http` or `beanstalk`".into()),
+        Some(other) => Err(format!("there is no `{other}`; say {WHAT}").into()),
+        None => Err(format!("say what to measure: {WHAT}").into()),
     }
 }
 

@@ -103,3 +103,17 @@ pub(crate) fn field<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let from = json.find(&format!("\"{name}\":\""))? + name.len() + 4;
     json[from..].split('"').next()
 }
+
+/// The topic of the jobs that are due.
+pub(crate) const DUE: &str = "due";
+
+/// Where jobs are popped that are due.
+pub(crate) fn pop_path() -> String {
+    format!("/v1/topics/{DUE}/pop")
+}
+
+/// The path and the request that finish the job of an answer, if it has one.
+pub(crate) fn finish_of(answer: &str) -> Option<(String, String)> {
+    let path = format!("/v1/topics/{DUE}/jobs/{}/finish", field(answer, "id")?);
+    Some((path, format!(r#"{{"lease":"{}"}}"#, field(answer, "lease")?)))
+}

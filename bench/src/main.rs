@@ -7,6 +7,7 @@ mod child;
 mod client;
 mod disk;
 mod engine;
+mod grpc;
 mod http;
 mod load;
 mod machine;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         }
         Ok(Command::Engine(args)) => engine::run(&args),
         Ok(Command::Http(args)) => http::run(&args),
+        Ok(Command::Grpc(args)) => grpc::run(&args),
         Ok(Command::Beanstalk(args)) => beanstalk::run(&args),
         Ok(Command::Child { folder, segment_bytes }) => child::run(&folder, segment_bytes),
         Err(wrong) => {

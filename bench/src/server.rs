@@ -15,6 +15,7 @@ use crate::{Result, process};
 pub(crate) struct Programs {
     linger: PathBuf,
     echo: PathBuf,
+    grpc_echo: PathBuf,
 }
 
 /// A server that runs; it ends with this.
@@ -40,7 +41,8 @@ impl Programs {
     pub(crate) fn build(linger: Option<&Path>) -> Result<Programs> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args(["build", "-p", "linger-server", "--bin", "linger", "--example", "echo"]);
+        build.args(["build", "-p", "linger-server", "--bin", "linger"]);
+        build.args(["--example", "echo", "--example", "grpc_echo"]);
         build.args(["--message-format", "json-render-diagnostics"]);
         build.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
         if !cfg!(debug_assertions) {
@@ -62,12 +64,21 @@ impl Programs {
             Ok(line["executable"].as_str().unwrap_or_default().into())
         };
         let linger = linger.map_or_else(|| program("linger"), |linger| Ok(linger.to_owned()))?;
-        Ok(Programs { linger, echo: program("echo")? })
+        Ok(Programs { linger, echo: program("echo")?, grpc_echo: program("grpc_echo")? })
     }
 
-    /// Starts the echo.
+    /// Starts the echo of HTTP.
     pub(crate) fn echo(&self) -> Result<Server> {
-        let mut process = Command::new(&self.echo).stdout(Stdio::piped()).spawn()?;
+        Programs::start_echo(&self.echo)
+    }
+
+    /// Starts the echo of gRPC.
+    pub(crate) fn grpc_echo(&self) -> Result<Server> {
+        Programs::start_echo(&self.grpc_echo)
+    }
+
+    fn start_echo(program: &Path) -> Result<Server> {
+        let mut process = Command::new(program).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let out = process.stdout.take().ok_or("the echo has no output")?;
         BufReader::new(out).read_line(&mut line)?;

@@ -76,6 +76,19 @@ fn every_part_of_the_server_is_measured() {
 }
 
 #[test]
+fn the_server_is_measured_over_grpc() {
+    let figures = Figures::of("grpc");
+    for how in ["synced", "relaxed"] {
+        figures.have(&format!("add, {how}, 256 connections"));
+        figures.have(&format!("500 due at once, {how}"));
+        let by_stream = figures.row(&format!("pop and finish by stream, {how}"));
+        for peer in ["echo", "HTTP"] {
+            assert!(by_stream[peer].is_array(), "{by_stream}");
+        }
+    }
+}
+
+#[test]
 fn the_beanstalkd_port_is_measured_beside_its_peers() {
     let figures = Figures::of("beanstalk");
     for how in ["synced", "relaxed"] {

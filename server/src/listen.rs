@@ -133,7 +133,7 @@ async fn serve(stream: TcpStream, port: &Port, limits: Limits, stopping: Cancell
         let silence = silence.clone();
         service_fn(move |request| {
             let busy = Busy::new(silence.clone());
-            let answer = port.clone().answer(request, busy);
+            let answer = port.answer(request, busy);
             async { Ok::<_, Infallible>(answer.await) }
         })
     };

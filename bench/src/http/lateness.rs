@@ -8,10 +8,9 @@ use hdrhistogram::Histogram;
 use tokio::sync::mpsc;
 
 use super::Bench;
-use super::rates::{finish_of, pop_path};
 use crate::Result;
 use crate::bare::{Bare, Sync};
-use crate::client::{Connection, field};
+use crate::client::{Connection, field, finish_of, pop_path};
 use crate::load::histogram;
 use crate::report::{Budget, Row, Unit, say, tail_rows};
 use crate::server::Server;

@@ -8,7 +8,7 @@ use linger::store::embedded::Durability;
 
 use super::{Bench, TOPICS, id, topic, waiting};
 use crate::Result;
-use crate::client::field;
+use crate::client::{DUE, finish_of, pop_path};
 use crate::load::{Driven, Limit, drive_with};
 use crate::report::{Budget, Row, Unit, say};
 use crate::server::Server;
@@ -17,8 +17,6 @@ use crate::spread::Spread;
 /// Connections that add in hundreds, pop and finish, or delete.
 const OTHERS: usize = 64;
 const BATCH: u64 = 100;
-/// The topic of the jobs that are due.
-const DUE: &str = "due";
 
 impl Bench {
     pub(super) fn rates(
@@ -225,15 +223,4 @@ impl Bench {
 
 fn rate(size: u64, what: String, ours: Spread) -> Row {
     Row::new(size, what, Unit::PerSecond, ours)
-}
-
-/// Where jobs are popped that are due.
-pub(super) fn pop_path() -> String {
-    format!("/v1/topics/{DUE}/pop")
-}
-
-/// The path and the request that finish the job of an answer, if it has one.
-pub(super) fn finish_of(answer: &str) -> Option<(String, String)> {
-    let path = format!("/v1/topics/{DUE}/jobs/{}/finish", field(answer, "id")?);
-    Some((path, format!(r#"{{"lease":"{}"}}"#, field(answer, "lease")?)))
 }

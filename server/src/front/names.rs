@@ -69,7 +69,7 @@ fn is_failed_call(answer: &Response) -> bool {
 
 impl Asked<'_> {
     /// Puts its name into the answer, and tells the log.
-    pub(crate) fn answered(self, answer: &mut Response) {
+    pub(crate) fn answered(mut self, answer: &mut Response) {
         if answer.status().is_server_error() || is_failed_call(answer) {
             self.tell_failed(answer);
         } else if tracing::enabled!(Level::DEBUG) {
@@ -78,6 +78,8 @@ impl Asked<'_> {
             let took_us = self.now_us() - self.since.as_us();
             tracing::debug!(%method, path, status, took_us, request, "answered");
         }
+        // Each is another: HTTP/2 need not remember it for the next.
+        self.name.set_sensitive(true);
         answer.headers_mut().insert(&REQUEST_ID, self.name);
     }
 

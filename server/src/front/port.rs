@@ -1,6 +1,7 @@
 //! The port that HTTP and gRPC share: every request is named, its origin checked, and it goes to
 //! the front that speaks its language.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,6 +13,9 @@ use super::app::App;
 use super::grpc::{self, Grpc};
 use super::{http, origin};
 use crate::silence::Busy;
+
+/// An answer under way.
+type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Whoever answers the requests of this port.
 #[derive(Clone)]
@@ -32,13 +36,30 @@ impl Port {
     }
 
     /// Answers a request, which is `busy` until then, or until its answer ends if that is a stream.
-    pub(crate) async fn answer(self, request: Request<Incoming>, busy: Busy) -> Response {
+    ///
+    /// Boxed, since hyper moves it about: what HTTP needs is thousands of bytes.
+    pub(crate) fn answer(&self, request: Request<Incoming>, busy: Busy) -> Answering {
+        let port = self.clone();
+        match grpc::speaks(request.headers()) {
+            true => Box::pin(port.answer_call(request, busy)),
+            false => Box::pin(port.answer_http(request, busy)),
+        }
+    }
+
+    async fn answer_call(self, request: Request<Incoming>, busy: Busy) -> Response {
         let asked = self.app.names.asked(&request);
-        let is_call = grpc::speaks(request.headers());
         let mut answer = match origin::check(&self.app, &request) {
-            Ok(()) if is_call => self.grpc.answer(request, busy).await,
+            Ok(()) => self.grpc.answer(request, busy).await,
+            Err(why) => grpc::refusal(why),
+        };
+        asked.answered(&mut answer);
+        answer
+    }
+
+    async fn answer_http(self, request: Request<Incoming>, _busy: Busy) -> Response {
+        let asked = self.app.names.asked(&request);
+        let mut answer = match origin::check(&self.app, &request) {
             Ok(()) => http::answer(&self.app, self.router, request).await,
-            Err(why) if is_call => grpc::refusal(why),
             Err(why) => http::refusal(why),
         };
         asked.answered(&mut answer);
