@@ -228,9 +228,9 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         let (app, config) = (app.clone(), config.clone());
         tokio::task::spawn_blocking(move || {
             let store = open(&app, &config)?;
-            // Nobody may want to know.
-            let _ = is_open.send(store.clone());
-            app.set_store(store);
+            app.set_store(store.clone());
+            // After it, so that no port serves before `/readyz` says so. Nobody may want to know.
+            let _ = is_open.send(store);
             Ok(())
         })
     };

@@ -43,3 +43,14 @@ async fn who_is_stuck_when_the_drain_is_over_is_cut_off() {
     linger.running.stop().await.expect("it stops all the same");
     assert!(stuck.line().await.is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_never_said_a_word_holds_up_no_stop() {
+    let linger = Linger::start().await;
+    let mut silent = linger.connect().await;
+    let mut other = linger.connect().await;
+    while other.stat("stats", "current-connections").await != "2" {}
+    let stopping = tokio::time::timeout(Duration::from_secs(10), linger.running.stop());
+    stopping.await.expect("it does not wait for the drain").expect("it stops in good order");
+    assert!(silent.line().await.is_none());
+}

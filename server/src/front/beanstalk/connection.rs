@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use linger::machine::Owner;
 use linger::queue::{Ask, Delivery, LetGo, Queue};
 use linger::topic::Topic;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -152,7 +152,7 @@ impl Connection {
                 Err(_) => return Ok(Some(End::Gone)),
             }
         }
-        self.read().await?;
+        self.read()?;
         Ok(None)
     }
 
@@ -173,12 +173,16 @@ impl Connection {
         }
     }
 
-    /// Reads what is there.
-    async fn read(&mut self) -> io::Result<()> {
+    /// Reads what is there. That may be nothing, though it was said to be readable: to wait for more
+    /// here would be to miss a stop.
+    fn read(&mut self) -> io::Result<()> {
         let lacks = self.parser.lacks(&self.input);
         self.input.reserve(self.read_bytes.max(lacks));
         let room = self.input.capacity() - self.input.len();
-        let read = self.stream.read_buf(&mut self.input).await?;
+        let read = match self.stream.try_read_buf(&mut self.input) {
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            read => read?,
+        };
         self.is_half_closed = read == 0;
         // Who fills it has more to say.
         if read == room {
@@ -227,7 +231,7 @@ impl Connection {
                 }
                 readable = self.stream.readable(), if has_room => readable?,
             }
-            self.read().await?;
+            self.read()?;
             if self.is_half_closed {
                 return Ok(Ok(Vec::new()));
             }

@@ -1,4 +1,4 @@
-"""A story told by clients that others wrote. Usage: strangers.py HOST PORT"""
+"""A story told by clients that others wrote. Usage: python.py HOST PORT"""
 
 import sys
 
