@@ -208,6 +208,14 @@ pub struct Wake {
 }
 
 impl Wake {
+    /// Whether one who sleeps until `other` would miss it.
+    pub(crate) fn is_before(self, other: Wake) -> bool {
+        fn sooner<T: Ord>(one: Option<T>, other: Option<T>) -> bool {
+            one.is_some_and(|one| other.is_none_or(|other| one < other))
+        }
+        sooner(self.wall, other.wall) || sooner(self.tick, other.tick)
+    }
+
     /// Whether `now` has come this far.
     pub fn reached(self, now: Now) -> bool {
         self.wall.is_some_and(|wall| now.time() >= wall)
@@ -239,6 +247,12 @@ impl Bell {
         if wakes {
             self.heard.notify_one();
         }
+    }
+
+    /// Whether it was rung, which is forgotten by that.
+    #[cfg(test)]
+    pub(crate) fn was_rung(&self) -> bool {
+        std::mem::take(&mut self.state.lock().expect("nobody panics holding a bell").rung)
     }
 
     /// Waits for a ring, at most `limit`.

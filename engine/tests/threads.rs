@@ -1,5 +1,5 @@
-//! The store in memory on the machine's own clock, with many threads: nothing is lost, nothing is
-//! handed out twice, and nobody sleeps through what the clock brings.
+//! The stores on the machine's own clock, with many threads: nothing is lost, nothing is handed out
+//! twice, and nobody sleeps through what the clock brings.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +10,8 @@ use linger::Job;
 use linger::job::Ttr;
 use linger::queue::{Ask, Delivery, Queue, Settle, Source, Terms, TopicChange, Verdict};
 use linger::retry::Retry;
+use linger::store::Options;
+use linger::store::embedded::{self, Durability, Embedded};
 use linger::store::memory::Memory;
 use linger::time::{HOUR, Time};
 use linger::topic::{Settings, Topic};
@@ -46,12 +48,12 @@ impl Chance {
     }
 }
 
-async fn add(store: &Memory, job: Job) {
+async fn add(store: &impl Queue, job: Job) {
     let job = job.retry(Retry::no_limit()).check(Time::MIN).expect("a test writes jobs rightly");
     store.add_all(vec![job]).await.unwrap().remove(0).unwrap();
 }
 
-async fn settle(store: &Memory, delivery: &Delivery, verdict: Verdict) {
+async fn settle(store: &impl Queue, delivery: &Delivery, verdict: Verdict) {
     let settle = Settle::delivery(delivery, verdict);
     store.settle(vec![settle]).await.unwrap().remove(0).expect("the lease is ours");
 }
@@ -91,7 +93,7 @@ impl Seen {
 }
 
 /// Takes jobs until it is aborted: some calls hang up, and some jobs come back.
-async fn consume(store: Arc<Memory>, seen: Arc<Seen>, total: u64, mut chance: Chance) {
+async fn consume(store: Arc<impl Queue>, seen: Arc<Seen>, total: u64, mut chance: Chance) {
     loop {
         let patience = chance.below(6);
         let hangs_up = async {
@@ -120,7 +122,7 @@ async fn consume(store: Arc<Memory>, seen: Arc<Seen>, total: u64, mut chance: Ch
             let finishes = verdict == Verdict::Finish;
             // Before the store is told: from then on the next may have it.
             seen.given_back(&delivery, &verdict);
-            settle(&store, &delivery, verdict).await;
+            settle(&*store, &delivery, verdict).await;
             if finishes && seen.finished.fetch_add(1, Ordering::Relaxed) + 1 == total {
                 seen.all_finished.notify_one();
             }
@@ -130,9 +132,21 @@ async fn consume(store: Arc<Memory>, seen: Arc<Seen>, total: u64, mut chance: Ch
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_job_has_one_holder_at_a_time_and_is_finished_once() {
-    let store = Arc::new(Memory::default());
+    add_and_finish(Memory::default(), rounds(2_000, 50_000)).await;
+    for (durability, each) in [(Durability::Relaxed, 2_000), (Durability::Sync, 200)] {
+        let folder = tempfile::tempdir().unwrap();
+        add_and_finish(embedded(&folder, durability), rounds(each, 10 * each)).await;
+    }
+}
+
+fn embedded(folder: &tempfile::TempDir, durability: Durability) -> Embedded {
+    let settings = embedded::Settings { durability, ..Default::default() };
+    Embedded::open(folder.path(), Options::default(), settings).unwrap()
+}
+
+async fn add_and_finish(store: impl Queue, each: u64) {
+    let store = Arc::new(store);
     let seen = Arc::new(Seen::default());
-    let each = rounds(2_000, 50_000);
     let total = ADDERS * each;
     let mut consumers = JoinSet::new();
     for n in 0..CONSUMERS {
@@ -146,7 +160,7 @@ async fn each_job_has_one_holder_at_a_time_and_is_finished_once() {
             for job in 0..each {
                 let topic = TOPICS[chance.below(3) as usize];
                 let job = Job::new(topic, "x").id(format!("{n}-{job}"));
-                add(&store, job.delay(ms(chance.below(10)))).await;
+                add(&*store, job.delay(ms(chance.below(10)))).await;
             }
         });
     }
@@ -166,7 +180,7 @@ async fn each_job_has_one_holder_at_a_time_and_is_finished_once() {
 
 /// Begins `n` calls. From then on nobody else calls the store, so that only its own timer can
 /// answer those who came too early.
-fn begin(store: &Arc<Memory>, n: u64, ask: &Ask) -> JoinSet<Vec<Delivery>> {
+fn begin(store: &Arc<impl Queue>, n: u64, ask: &Ask) -> JoinSet<Vec<Delivery>> {
     let call = |_| {
         let (store, ask) = (store.clone(), ask.clone());
         async move { store.pop(ask).await.unwrap() }
@@ -181,36 +195,44 @@ async fn answered(what: &str, calls: JoinSet<Vec<Delivery>>) -> Vec<Delivery> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_timer_wakes_who_waits_for_whatever_the_clock_brings() {
-    let store = Arc::new(Memory::default());
+    wake_by_timer(Memory::default(), rounds(30, 300)).await;
+    for (durability, often) in [(Durability::Relaxed, 30), (Durability::Sync, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        wake_by_timer(embedded(&folder, durability), rounds(often, 10 * often)).await;
+    }
+}
+
+async fn wake_by_timer(store: impl Queue, often: u64) {
+    let store = Arc::new(store);
     let name = topic("t");
     let waits = Ask { wait: HOUR, ..Ask::one(name.clone()) };
-    for round in 0..rounds(30, 300) {
+    for round in 0..often {
         let job = |n: u64| Job::new("t", "x").id(format!("{round}-{n}"));
         let later = ms(2 + round % 5);
 
         let calls = begin(&store, 4, &waits);
         for n in 0..4 {
-            add(&store, job(n).delay(later - ms(n % 2))).await;
+            add(&*store, job(n).delay(later - ms(n % 2))).await;
         }
         assert_eq!(answered("jobs are due", calls).await.len(), 4);
 
         let short = Ask { wait: later, ..waits.clone() };
         assert_eq!(answered("the wait is over", begin(&store, 4, &short)).await, []);
 
-        add(&store, job(4).ttr(later)).await;
+        add(&*store, job(4).ttr(later)).await;
         let first = store.pop(waits.clone()).await.unwrap();
         let second = answered("a lease ran out", begin(&store, 1, &waits)).await;
         assert_eq!((second[0].id(), second[0].job.attempt), (first[0].id(), 2));
 
         store.configure(&name, TopicChange::Pause(Some(later))).await.unwrap();
-        add(&store, job(5)).await;
+        add(&*store, job(5)).await;
         assert_eq!(answered("a pause ended", begin(&store, 1, &waits)).await.len(), 1);
 
         store.configure(&name, TopicChange::Forget).await.unwrap();
         let rate = Settings { rate: Some("500".parse().unwrap()), ..Settings::default() };
         store.configure(&name, TopicChange::Set(Box::new(rate))).await.unwrap();
         for n in 0..505 {
-            add(&store, job(n)).await;
+            add(&*store, job(n)).await;
         }
         assert_eq!(answered("tokens come", begin(&store, 505, &waits)).await.len(), 505);
         store.configure(&name, TopicChange::Forget).await.unwrap();

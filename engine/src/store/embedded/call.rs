@@ -1,7 +1,7 @@
 //! The store as callers see it: encode, ask the decider, wait for the answer, read the bodies.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 use crc32c::crc32c;
@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::batch::{DECIDED_BYTES, Decided, HEAD_BYTES};
 use super::codec::{Own, encode_cold};
+use super::desk::{Desk, Haste};
 use super::files::Guard;
 use super::handover::Handover;
 use super::inbox::{Inbox, Lane, Task};
@@ -42,6 +43,7 @@ pub struct Embedded {
 /// What every call needs.
 pub(crate) struct Shared {
     pub(crate) inbox: Arc<Inbox>,
+    pub(crate) desk: OnceLock<Arc<Desk>>,
     pub(crate) handover: Arc<Handover>,
     pub(crate) hasher: IdHasher,
     pub(crate) clock: Arc<dyn Clock>,
@@ -68,6 +70,8 @@ impl Shared {
         log_bytes: usize,
         act: impl FnOnce(&mut State, Now) -> T + Send + 'static,
     ) -> Result<T> {
+        // What appends nothing only looks.
+        let haste = if log_bytes == 0 { Haste::Now } else { Haste::WithSync };
         let (sender, answer) = oneshot::channel();
         let task = Task::new(log_bytes, move |state, now| {
             let value = act(state, now);
@@ -75,6 +79,7 @@ impl Shared {
             state.answer(Box::new(move || drop(sender.send(value))));
         });
         self.submit(lane, task).await?;
+        self.see_to(log_bytes, haste).await;
         answer.await.map_err(|_| self.why_gone())
     }
 
@@ -99,8 +104,17 @@ impl Shared {
         self.ask(Lane::Calls, log_bytes, act).await?
     }
 
+    /// Puts a task in line. Somebody has to see to it.
     pub(crate) async fn submit(&self, lane: Lane, task: Task) -> Result<()> {
         self.inbox.submit(lane, task).await.map_err(|_| self.why_gone())
+    }
+
+    /// Sees to it that what was put in line is decided.
+    pub(crate) async fn see_to(&self, log_bytes: usize, haste: Haste) {
+        // There is none where parts move only when they are told.
+        if let Some(desk) = self.desk.get() {
+            desk.see_to(log_bytes, haste).await;
+        }
     }
 
     /// Why an answer will never come.

@@ -1,5 +1,4 @@
-//! The thread that owns the state: it takes tasks in order, decides each, and never waits for the
-//! disk.
+//! What owns the state: it takes tasks in order, decides each, and never waits for the disk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,24 +35,6 @@ pub(crate) enum Turn {
 }
 
 impl Decider {
-    /// Decides until the store stops.
-    pub(crate) fn run(mut self) {
-        let _fallen = Fallen(self.handover.clone(), self.inbox.clone());
-        loop {
-            match self.turn() {
-                Turn::More => {}
-                Turn::Rest(wake) => {
-                    self.clock.park(&self.bell, wake);
-                    // Whoever is about to call may do so first: the fewer turns, the fewer writes
-                    // and changes of thread. Where a core is free this costs nothing.
-                    std::thread::yield_now();
-                }
-                Turn::Over => break,
-            }
-        }
-        self.handover.stop();
-    }
-
     /// What came in, in order, each after what the clock had brought by then; then what it has
     /// brought by now.
     pub(crate) fn turn(&mut self) -> Turn {
@@ -104,19 +85,4 @@ impl Decider {
 /// Time never goes back, though the clock on the wall may.
 fn later(one: Now, other: Now) -> Now {
     if other.tick >= one.tick { other } else { one }
-}
-
-/// Halts the store if the decider panics: half of a step must not be seen, and nobody may wait for
-/// an answer for ever.
-struct Fallen(Arc<Handover>, Arc<Inbox>);
-
-impl Drop for Fallen {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.halt("deciding failed", &std::io::Error::other("a panic, printed above"));
-            self.1.stop();
-            drop(self.1.take());
-            self.0.stop();
-        }
-    }
 }

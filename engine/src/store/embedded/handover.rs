@@ -1,6 +1,6 @@
 //! From the decider to the syncer: batches that are written, and the answers that rest on them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -56,6 +56,8 @@ pub(crate) struct Handover {
     settled: AtomicU64,
     /// The highest batch that is synced.
     durable: AtomicU64,
+    /// Whether a sync is under way, at the end of which the inbox is looked into.
+    syncing: AtomicBool,
     halted: OnceLock<Error>,
     /// Rung when the store has stopped, so that the decider tells those who wait.
     decider: Arc<Bell>,
@@ -135,6 +137,16 @@ impl Handover {
 
     pub(crate) fn set_durable(&self, batch: u64) {
         self.durable.store(batch, Ordering::Release);
+    }
+
+    /// Whether a sync is under way, at the end of which somebody looks into the inbox.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.syncing.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_syncing(&self, syncing: bool) {
+        // In one order with what is put in line: who sees that it is under way is seen at its end.
+        self.syncing.store(syncing, Ordering::SeqCst);
     }
 
     /// Stops the store for good: what is in memory may be ahead of what is on disk.

@@ -93,20 +93,26 @@ impl Inbox {
         }
     }
 
-    /// Puts a task at the end of the line, as soon as its lane has room.
+    /// Puts a task at the end of the line, as soon as its lane has room. Somebody has to see to it.
     pub(crate) async fn submit(&self, lane: Lane, task: Task) -> Result<()> {
         let (semaphore, cost) = match lane {
             Lane::Adds { bytes } => (&self.adds, bytes.clamp(1, ADD_BYTES_MAX)),
             Lane::Calls => (&self.calls, 1),
-            Lane::Own => return self.push(lane, task),
+            Lane::Own => return self.put(lane, task),
         };
         let permit = semaphore.acquire_many(cost as u32).await.map_err(|_| stopping())?;
         permit.forget();
-        self.push(lane, task)
+        self.put(lane, task)
     }
 
-    /// Puts a task at the end of the line, whatever its lane holds.
-    pub(crate) fn push(&self, lane: Lane, mut task: Task) -> Result<()> {
+    /// Puts a task at the end of the line, whatever its lane holds, for the decider's thread.
+    pub(crate) fn push(&self, lane: Lane, task: Task) -> Result<()> {
+        self.put(lane, task)?;
+        self.bell.ring();
+        Ok(())
+    }
+
+    fn put(&self, lane: Lane, mut task: Task) -> Result<()> {
         let mut queue = self.lock();
         // In line and in time are one order.
         task.at = self.clock.now();
@@ -118,13 +124,18 @@ impl Inbox {
             Lane::Calls => queue.calls += 1,
             Lane::Own => {}
         }
-        let first = queue.tasks.is_empty();
         queue.tasks.push(task);
-        drop(queue);
-        if first {
-            self.bell.ring();
-        }
         Ok(())
+    }
+
+    /// How many are in line.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().tasks.len()
+    }
+
+    /// Whether nothing is in line.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Everything that waits, in order.

@@ -12,6 +12,7 @@ mod checkpoint;
 mod codec;
 mod compact;
 mod decider;
+mod desk;
 pub mod files;
 mod format;
 #[cfg(feature = "testkit")]

@@ -11,7 +11,8 @@ use crc32c::crc32c;
 use super::batch::{DECIDED_BYTES, Decided, HEAD_BYTES, Tag};
 use super::call::{Embedded, log_bytes_of};
 use super::codec::encode_cold;
-use super::decider::Decider;
+use super::decider::{Decider, Turn};
+use super::desk::Haste;
 use super::files::Folder;
 use super::format::failed;
 use super::inbox::Lane;
@@ -50,7 +51,7 @@ impl Null {
     pub fn open(path: impl AsRef<Path>, options: Options, settings: Settings) -> Result<Null> {
         let folder = Folder::open(path).map_err(|cause| failed("opening the folder", cause))?;
         let parts = Parts::open(Arc::new(folder), options, settings, &Progress::default())?;
-        Ok(Null { store: parts.start_with(run)? })
+        Ok(Null { store: parts.start_with(turn)? })
     }
 
     /// Appends jobs as the store would, and waits until they are as safe.
@@ -92,7 +93,9 @@ impl Null {
             let rests = if safe == Safe::Written { Rests::Written } else { Rests::All };
             state.log.answer(Box::new(move || _ = sender.send(())), rests);
         });
+        let haste = if safe == Safe::Written { Haste::Now } else { Haste::WithSync };
         self.store.shared.submit(Lane::Calls, task).await?;
+        self.store.shared.see_to(bytes, haste).await;
         answer.await.map_err(|_| self.store.shared.why_gone())
     }
 }
@@ -108,20 +111,17 @@ fn know_begun(state: &mut State, keeper: &Bell) {
     }
 }
 
-/// As the decider runs, but for what the clock brings and for those who wait.
-fn run(mut decider: Decider) {
-    loop {
-        let taken = decider.inbox.take();
-        decider.backlog.extend(taken.tasks);
-        while let Some(task) = decider.next_task() {
-            let now = task.at;
-            task.run(&mut decider.state, now);
-        }
-        decider.state.log.end_turn(decider.clock.now().tick);
-        if taken.stopping && decider.backlog.is_empty() {
-            break;
-        }
-        decider.clock.park(&decider.bell, Wake::default());
+/// As the decider's, but for what the clock brings and for those who wait.
+fn turn(decider: &mut Decider) -> Turn {
+    let taken = decider.inbox.take();
+    decider.backlog.extend(taken.tasks);
+    while let Some(task) = decider.next_task() {
+        let now = task.at;
+        task.run(&mut decider.state, now);
     }
-    decider.handover.stop();
+    decider.state.log.end_turn(decider.clock.now().tick);
+    match taken.stopping && decider.backlog.is_empty() {
+        true => Turn::Over,
+        false => Turn::Rest(Wake::default()),
+    }
 }

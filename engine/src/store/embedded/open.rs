@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::batch::{place_of, read_segment_header};
 use super::call::{Embedded, Shared};
 use super::checkpoint::{
     Block, Earlier, Manifest, Unusable, checkpoint_name, checkpoint_number, peek_end, read,
 };
-use super::decider::Decider;
+use super::decider::{Decider, Turn};
+use super::desk::Desk;
 use super::files::{File, Files, Folder, Guard};
 use super::format::{self, failed};
 use super::handover::Handover;
@@ -141,6 +142,7 @@ impl Parts {
         let retired = leftovers(&found, &loaded, &mut state);
         let shared = Arc::new(Shared {
             inbox: inbox.clone(),
+            desk: OnceLock::new(),
             handover: handover.clone(),
             hasher,
             clock: options.clock.clone(),
@@ -199,10 +201,10 @@ impl Parts {
     }
 
     fn start(self) -> Result<Embedded> {
-        self.start_with(Decider::run)
+        self.start_with(Decider::turn)
     }
 
-    pub(crate) fn start_with(self, decide: fn(Decider)) -> Result<Embedded> {
+    pub(crate) fn start_with(self, turn: fn(&mut Decider) -> Turn) -> Result<Embedded> {
         let Parts { shared, decider, syncer, mut keeper, guard } = self;
         // The first segment before the first call.
         keeper.turn();
@@ -211,10 +213,13 @@ impl Parts {
             thread.map_err(|cause| failed("starting a thread", cause))
         };
         let keeper_bell = keeper.bell.clone();
+        let desk = Arc::new(Desk::new(decider, turn));
+        let (deciding, after_sync) = (desk.clone(), desk.clone());
+        let _ = shared.desk.set(desk);
         let threads = vec![
             start("keeper", Box::new(move || keeper.run()))?,
-            start("decider", Box::new(move || decide(decider)))?,
-            start("syncer", Box::new(move || syncer.run()))?,
+            start("decider", Box::new(move || deciding.run()))?,
+            start("syncer", Box::new(move || syncer.run(&after_sync)))?,
         ];
         let (threads, guard) = (Mutex::new(threads), Some(guard));
         Ok(Embedded { shared, threads, keeper_bell, guard })

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
 use super::call::{CHANGE_BYTES, Shared, settle_bytes};
+use super::desk::Haste;
 use super::inbox::{Inbox, Lane, Task};
 use super::read::record;
 use super::state::{Call, Handed, recall};
@@ -24,6 +25,7 @@ impl Shared {
         let task = Task::new(CHANGE_BYTES, move |state, now| state.pop(call, now));
         self.submit(Lane::Calls, task).await?;
         let mut line = Line { inbox: &self.inbox, ticket, answer: Some(answer) };
+        self.see_to(CHANGE_BYTES, Haste::Now).await;
         let answered = line.answer.as_mut().expect("it waits").await;
         line.answer = None;
         let (jobs, now) = answered.map_err(|_| self.why_gone())?;

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::desk::Desk;
 use super::handover::{Given, Handover, Release, Written};
 use super::meter::Meter;
 use super::place::Segment;
@@ -58,8 +59,8 @@ impl Syncer {
         Syncer { handover, durability, clock, meter, dirty: Vec::new(), last, dirty_since }
     }
 
-    /// Syncs until the store stops.
-    pub(crate) fn run(mut self) {
+    /// Syncs until the store stops, and has decided after each sync what has gathered meanwhile.
+    pub(crate) fn run(mut self, desk: &Desk) {
         loop {
             match self.dirty.is_empty() {
                 true => self.handover.wait(Duration::from_millis(RELAXED_MS)),
@@ -67,9 +68,12 @@ impl Syncer {
                 false => self.handover.wait_out(self.until_due()),
             }
             let mut given = self.handover.next();
-            match self.act(&mut given) {
+            self.handover.set_syncing(self.durability == Durability::Sync);
+            let acted = self.act(&mut given);
+            self.handover.set_syncing(false);
+            match acted {
                 Ok(Turn::Over) => return,
-                Ok(_) => {}
+                Ok(Turn::Worked | Turn::Idle) => desk.decide(),
                 // A failed sync may have dropped the pages, so a second one could succeed without
                 // them: never retry. A restart reads back what is truly there.
                 Err(cause) => return self.handover.halt("syncing the log failed", &cause),
