@@ -14,8 +14,8 @@ use crate::spread::Spread;
 use crate::work::{now_ms, since_1970};
 
 const BURST: u64 = 50_000;
-/// Jobs under way at once on each stream: 64 in all, as many as the other ports have consumers.
-const CREDIT: u32 = 16;
+/// Jobs under way at once on each stream.
+const CREDIT: u32 = 64;
 const BURST_MAX_S: f64 = 1.0;
 /// From when the first is added to when it is due, so that all are there before.
 const AHEAD_MS: u64 = 1000;
