@@ -233,6 +233,8 @@ impl<Q: Queue> Side<Q> {
     fn poll_one(&mut self, place: usize) -> Option<Answer> {
         let pop = &mut self.pops[place];
         pop.fresh = true;
+        // It sees all that it was told before; and it may wake itself, to let others go first.
+        pop.rung.rung.store(false, Ordering::SeqCst);
         let waker = Waker::from(pop.rung.clone());
         let polled = pop.future.as_mut().poll(&mut Context::from_waker(&waker));
         let Poll::Ready(popped) = polled else { return None };
