@@ -110,7 +110,7 @@ impl Server {
     }
 }
 
-async fn connect(address: SocketAddr) -> Channel {
+pub(crate) async fn connect(address: SocketAddr) -> Channel {
     let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address");
     endpoint.connect().await.expect("a connection")
 }

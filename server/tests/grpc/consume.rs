@@ -1,11 +1,11 @@
 //! The stream that workers work on.
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tonic::Code;
 use tonic::transport::Channel;
 
 use super::client::pb::queue_client::QueueClient;
-use super::client::{PATIENCE, Server, new_job, pb, refused, seconds};
+use super::client::{PATIENCE, Server, connect, new_job, pb, refused, seconds};
 
 /// One end of a stream.
 struct Stream {
@@ -147,9 +147,16 @@ async fn what_is_wrong_with_one_settlement_is_said_of_that_one() {
 async fn a_stream_that_breaks_uses_up_an_attempt() {
     let server = Server::start().await;
     server.add("1").await;
-    let mut stream = Stream::open(server.connect().await, 1).await;
-    assert_eq!(attempt(&stream.jobs().await[0]), 1);
-    drop(stream);
+    let (client, address) = (tokio::runtime::Runtime::new().expect("a runtime"), server.address());
+    let (tell, told) = oneshot::channel();
+    client.spawn(async move {
+        let mut stream = Stream::open(connect(address).await, 1).await;
+        tell.send(attempt(&stream.jobs().await[0])).expect("somebody listens");
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(told.await.expect("a job"), 1);
+    // As if its process had ended: nobody says that this is all.
+    client.shutdown_background();
     assert_eq!(attempt(&server.pop().await), 2);
     let history = server.get("1").await.history;
     assert_eq!(history.last().expect("one entry").what, "lost");
