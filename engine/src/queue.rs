@@ -1,6 +1,7 @@
 //! The one seam between the engine and everything around it.
 
 mod change;
+mod ended;
 mod info;
 mod kv;
 mod look;
@@ -8,6 +9,7 @@ mod room;
 mod work;
 
 pub use change::{Action, Bulk, Change, Mode, Sweep, TopicChange};
+pub use ended::{End, Ended};
 pub use info::{Added, Changed, How, JobInfo, Key, Standing};
 pub(crate) use kv::check_sizes as check_kv_sizes;
 pub use kv::{Expect, KvEntry, KvQuery, KvWrite};
@@ -167,6 +169,13 @@ pub trait Queue: Send + Sync + 'static {
         topic: &Topic,
         change: TopicChange,
     ) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Jobs whose life is over, of topics that name an archive: finished, dead, deleted. Waits for
+    /// the first, and hands out each once, to whoever asks first.
+    ///
+    /// What was not asked for when the store is closed is not handed out any more, nor are jobs
+    /// that were replaced or went with all of their topic.
+    fn ended(&self, max: usize) -> impl Future<Output = Result<Vec<Ended>>> + Send;
 
     /// What holds for jobs whose topic does not say either, from now on. Not stored.
     fn set_defaults(&self, defaults: Defaults);

@@ -8,13 +8,14 @@ use crate::dice::{Dice, Lease};
 use crate::error::{Code, Error, Result};
 use crate::history::{Entry, Notes, Report, What};
 use crate::job::{Body, Caller, DELAY_MAX, Destination, Id, NewJob, Patch, Spec, Target, When};
-use crate::machine::{Event, Hold, Life, Note, Reach, Refusal, Rules, State, Step, step};
+use crate::machine::{Event, Hold, Life, Next, Note, Reach, Refusal, Rules, State, Step, step};
 use crate::queue::{
-    Action, Bulk, Change, Delivery, JobInfo, Key, Lane, LetGo, Settle, Standing, Terms, Verdict,
+    Action, Bulk, Change, Delivery, End, Ended, JobInfo, Key, Lane, LetGo, Settle, Standing, Terms,
+    Verdict,
 };
 use crate::schedule::Repeat;
 use crate::time::{Now, Time, duration_ms, format_duration};
-use crate::topic::{Defaults, Settings, Topic};
+use crate::topic::{Archive, Defaults, Settings, Topic};
 
 /// A job as a store keeps it.
 #[derive(Clone, Debug)]
@@ -222,6 +223,18 @@ impl Record {
         JobInfo { history, ..self.info_with_body(now) }
     }
 
+    /// The job at the end of its life.
+    pub fn ended(&self, how: End, made: &Move, archive: Archive, now: Now) -> Ended {
+        Ended {
+            job: self.info_in_full(now),
+            how,
+            at: now.time(),
+            report: made.report.clone(),
+            by: made.by.clone(),
+            archive,
+        }
+    }
+
     /// The job as its new holder sees it.
     pub fn delivery(&self, hold: Hold, settings: &Settings, now: Now) -> Delivery {
         Delivery {
@@ -305,6 +318,21 @@ impl Move {
             Bulk::Redrive => Event::Redrive,
         };
         Move { by, ..Move::plain(event) }
+    }
+}
+
+/// What became of a job, if this step is the end of its life.
+///
+/// One that had ended before, and is now only seen no more, is not told again.
+pub fn ending(event: &Event, before: &Life, next: &Next) -> Option<End> {
+    let had_ended = matches!(before.state, State::Dead { .. } | State::Finished { .. });
+    match (event, next) {
+        (_, Next::Same) => None,
+        (_, Next::Keep(Life { state: State::Dead { .. }, .. })) if !had_ended => Some(End::Dead),
+        (Event::Finish(_), Next::Gone) => Some(End::Finished),
+        (_, Next::Keep(Life { state: State::Finished { .. }, .. })) => Some(End::Finished),
+        (Event::Delete(_), Next::Gone) if !had_ended => Some(End::Deleted),
+        _ => None,
     }
 }
 

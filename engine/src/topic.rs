@@ -4,6 +4,7 @@ mod headers;
 
 pub use headers::Headers;
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
@@ -46,10 +47,45 @@ pub struct Settings {
     pub retain: Option<Duration>,
     /// How long dead jobs are kept. None: for ever.
     pub retain_dead: Option<Duration>,
+    /// Where jobs are kept whose life is over. None: nowhere.
+    pub archive: Option<Archive>,
     /// The most jobs handed out in a time.
     pub rate: Option<Rate>,
     /// The most jobs reserved at once.
     pub concurrency: Option<NonZeroU32>,
+}
+
+/// Where jobs go whose life is over, with their history: written `files`, or as a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Archive {
+    /// To files of JSON lines.
+    Files,
+    /// To be pushed there, as jobs of their own.
+    Target(Target),
+}
+
+impl FromStr for Archive {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Archive> {
+        match text {
+            "files" => Ok(Archive::Files),
+            target => target.parse().map(Archive::Target).map_err(|_| {
+                let text = excerpt(text);
+                let message = format!("`{text}` is no archive; give files, or where to push to");
+                Error::invalid("archive", message)
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Archive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Archive::Files => f.write_str("files"),
+            Archive::Target(target) => target.fmt(f),
+        }
+    }
 }
 
 /// The most an attempt to push takes where the topic does not say.

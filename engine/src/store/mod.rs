@@ -2,6 +2,7 @@
 
 pub mod embedded;
 mod kv;
+pub(crate) mod leaving;
 pub mod memory;
 
 use std::sync::Arc;

@@ -142,6 +142,10 @@ impl Queue for Spy {
         self.memory.set_defaults(defaults);
     }
 
+    async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
+        self.memory.ended(max).await
+    }
+
     async fn stats(&self) -> Result<Stats> {
         self.memory.stats().await
     }

@@ -25,6 +25,7 @@ async fn settings_are_kept_as_they_are_given() {
         confirm: pb::Confirm::Delivery.into(),
         envelope: pb::Envelope::Task.into(),
         timeout: Some(seconds(10)),
+        archive: "files".to_owned(),
         headers: [("x-shop".to_owned(), "1".to_owned())].into(),
         retain: Some(seconds(60)),
         retain_dead: Some(seconds(120)),

@@ -66,6 +66,7 @@ const ROWS: &[Row] = &[
     ("PUT", "/v1/topics/t", r#"{"timeout":"8d"}"#, 400, "invalid", Some("timeout")),
     ("PUT", "/v1/topics/t", r#"{"headers":{"host":"x"}}"#, 400, "invalid", Some("headers")),
     ("PUT", "/v1/topics/t", r#"{"headers":{"a":1}}"#, 400, "invalid", Some("headers")),
+    ("PUT", "/v1/topics/t", r#"{"archive":"nowhere"}"#, 400, "invalid", Some("archive")),
     ("POST", "/v1/jobs", r#"{"target":"nowhere"}"#, 400, "invalid", Some("target")),
     ("POST", "/v1/jobs", r#"{"target":7}"#, 400, "invalid", Some("target")),
     ("POST", "/v1/jobs", r#"{"content_type":"x"}"#, 400, "invalid", Some("content_type")),

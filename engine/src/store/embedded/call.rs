@@ -22,9 +22,9 @@ use crate::history::Notes;
 use crate::job::{Edit, Id, NewJob, Patch, Spec};
 use crate::machine::{Life, Owner};
 use crate::queue::{
-    Action, Added, Ask, Change, Changed, Delivery, Forecast, How, JobInfo, Key, KvEntry, KvQuery,
-    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
-    Verdict,
+    Action, Added, Ask, Change, Changed, Delivery, Ended, Forecast, How, JobInfo, Key, KvEntry,
+    KvQuery, KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo,
+    Topics, Verdict,
 };
 use crate::record::{Move, Record, not_found};
 use crate::stats::Stats;
@@ -426,6 +426,23 @@ impl Queue for Embedded {
         let topic = topic.clone();
         let act = move |state: &mut State, now| state.configure(&topic, change, now);
         self.shared.write(CONFIGURE_BYTES, act).await?
+    }
+
+    async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
+        let leaving = self.shared.look(|state, _| state.leaving.clone()).await?;
+        let mut ended = Vec::new();
+        for left in leaving.take(max).await {
+            match record_in_full(&left.job).await {
+                Ok(record) => {
+                    ended.push(record.ended(left.how, &left.made, left.archive, left.now))
+                }
+                Err(why) => {
+                    let number = left.job.number;
+                    tracing::error!(number, "a job cannot be read and is not archived: {why}");
+                }
+            }
+        }
+        Ok(ended)
     }
 
     fn set_defaults(&self, defaults: Defaults) {

@@ -14,8 +14,8 @@ use crate::error::Result;
 use crate::job::{Id, NewJob};
 use crate::machine::Owner;
 use crate::queue::{
-    Added, Ask, Change, Changed, Delivery, Forecast, JobInfo, Key, KvEntry, KvQuery, KvWrite,
-    LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
+    Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
+    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
 };
 use crate::record::not_found;
 use crate::stats::Stats;
@@ -184,6 +184,11 @@ impl Queue for Memory {
 
     async fn configure(&self, topic: &Topic, change: TopicChange) -> Result<u64> {
         self.shared.with(|state, now| state.configure(topic, change, now))
+    }
+
+    async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
+        let leaving = self.shared.lock().leaving.clone();
+        Ok(leaving.take(max).await)
     }
 
     fn set_defaults(&self, defaults: Defaults) {

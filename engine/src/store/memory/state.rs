@@ -1,16 +1,19 @@
 //! All there is, and the one way in which a job moves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::dice::Dice;
 use crate::error::Result;
 use crate::job::{Id, NewJob, OnConflict, Spec};
 use crate::machine::{Event, Next, Owner, Refusal, State as At, Step};
 use crate::queue::{
-    Added, Change, Changed, How, Key, Lane, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
-    Verdict,
+    Added, Change, Changed, End, Ended, How, Key, Lane, LetGo, Mode, Settle, Sweep, TopicChange,
+    UniqueIds, Verdict,
 };
-use crate::record::{InForce, Move, Record, already_exists, check_version, no_topic, not_found};
+use crate::record::{
+    InForce, Move, Record, already_exists, check_version, ending, no_topic, not_found,
+};
 use crate::stats::Stats;
 use crate::store::Options;
 use crate::time::{Now, StepWatch, Tick, Time, Wake, duration_ms};
@@ -19,10 +22,13 @@ use crate::topic::{Counts, Defaults, Pause, Settings, Topic};
 use super::orders::{Counted, Orders, Place, Stands, set};
 use super::pop::Waiters;
 use crate::store::kv::Kv;
+use crate::store::leaving::Leaving;
 
 pub(super) struct State {
     pub(super) defaults: Defaults,
     pub(super) stopping: bool,
+    /// Jobs that have ended, for the archive.
+    pub(super) leaving: Arc<Leaving<Ended>>,
     dice: Dice,
     unique_ids: UniqueIds,
     jobs: HashMap<u64, Kept>,
@@ -62,6 +68,7 @@ impl State {
         State {
             defaults: options.defaults,
             stopping: false,
+            leaving: Arc::default(),
             dice: options.dice,
             unique_ids: options.unique_ids,
             jobs: HashMap::new(),
@@ -195,9 +202,11 @@ impl State {
     pub(super) fn make(&mut self, number: u64, made: &Move, now: Now) -> Result<bool, Refusal> {
         let step = self.step(number, &made.event, now)?;
         self.count(number, &made.event, &step, now);
+        let ended = ending(&made.event, &self.job(number).life, &step.next);
         match step.next {
             Next::Same => Ok(false),
             Next::Gone => {
+                self.archive(number, ended, made, now);
                 self.remove(number);
                 Ok(true)
             }
@@ -209,11 +218,21 @@ impl State {
                 }
                 kept.record.turn_into(life, step.note, made, now);
                 self.stand(number, Stands::Yes);
+                self.archive(number, ended, made, now);
                 if made.event != Event::Due {
                     self.promote(number, now);
                 }
                 Ok(true)
             }
+        }
+    }
+
+    /// Sends a job on its way to the archive, if it has ended and its topic names one.
+    fn archive(&self, number: u64, ended: Option<End>, made: &Move, now: Now) {
+        let job = self.job(number);
+        let archive = self.topics[&job.spec.topic].settings.archive.clone();
+        if let (Some(how), Some(archive)) = (ended, archive) {
+            self.leaving.push(job.ended(how, made, archive, now));
         }
     }
 

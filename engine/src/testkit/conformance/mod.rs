@@ -4,6 +4,7 @@
 //! surviving a restart, say, is a test of its own: [`Trial`] has the words for it.
 
 mod add;
+mod archive;
 mod browse;
 mod change;
 mod clock;
@@ -83,6 +84,7 @@ impl<S: Subject> Case<S> {
 pub fn cases<S: Subject>() -> Vec<Case<S>> {
     [
         add::cases(),
+        archive::cases(),
         pop::cases(),
         push::cases(),
         wait::cases(),

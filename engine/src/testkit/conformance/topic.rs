@@ -107,6 +107,7 @@ suite! {
             envelope: Some(Envelope::CloudEvents),
             timeout: Ttr::new(10 * SECOND).ok(),
             headers: Headers::new([("X-Shop", "1")]).unwrap(),
+            archive: "files".parse().ok(),
             retain: Some(HOUR),
             retain_dead: Some(DAY),
             rate: "500/15m".parse().ok(),

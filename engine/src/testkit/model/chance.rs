@@ -252,6 +252,7 @@ impl Rng {
             envelope: self.maybe(15, Rng::envelope),
             timeout: self.maybe(25, Rng::ttr),
             headers: self.headers(),
+            archive: self.maybe(10, |rng| rng.pick(&["files", "sink:log"]).parse().expect("one")),
             retain: self.maybe(25, Rng::term),
             retain_dead: self.maybe(25, Rng::term),
             rate: self.maybe(40, Rng::rate),

@@ -5,10 +5,12 @@ use crate::error::Result;
 use crate::job::{NewJob, OnConflict};
 use crate::machine::{Event, Next, Owner, Refusal, State, Step};
 use crate::queue::{
-    Added, Change, Changed, Filter, How, Key, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
-    Verdict,
+    Added, Change, Changed, End, Filter, How, Key, LetGo, Mode, Settle, Sweep, TopicChange,
+    UniqueIds, Verdict,
 };
-use crate::record::{InForce, Move, Record, already_exists, check_version, no_topic, not_found};
+use crate::record::{
+    InForce, Move, Record, already_exists, check_version, ending, no_topic, not_found,
+};
 use crate::time::{Now, Tick, duration_ms};
 use crate::topic::{Bucket, Pause, Settings, Topic};
 
@@ -231,21 +233,34 @@ impl All {
         let step = self.step(number, &made.event, now)?;
         let before = self.job(number).record.life.clone();
         self.stats.count(&made.event, &before, &step);
+        let ended = ending(&made.event, &before, &step.next);
         match step.next {
             Next::Same => return Ok(false),
-            Next::Gone => self.jobs.retain(|job| job.record.number != number),
+            Next::Gone => {
+                self.archive(number, ended, made, now);
+                self.jobs.retain(|job| job.record.number != number);
+            }
             Next::Keep(life) => {
                 let job = self.job_mut(number);
                 if job.state() != State::Ready {
                     job.ready_since = now.tick;
                 }
                 job.record.turn_into(life, step.note, made, now);
+                self.archive(number, ended, made, now);
                 if made.event != Event::Due {
                     self.promote_one(number, now);
                 }
             }
         }
         Ok(true)
+    }
+
+    fn archive(&self, number: u64, ended: Option<End>, made: &Move, now: Now) {
+        let job = self.job(number);
+        let archive = self.settings(job.topic()).archive.clone();
+        if let (Some(how), Some(archive)) = (ended, archive) {
+            self.leaving.push(job.record.ended(how, made, archive, now));
+        }
     }
 
     /// Makes a job ready if it is due.

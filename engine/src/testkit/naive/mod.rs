@@ -22,11 +22,13 @@ use crate::error::Result;
 use crate::job::{Id, NewJob};
 use crate::machine::Owner;
 use crate::queue::{
-    Added, Ask, Change, Changed, Delivery, Forecast, JobInfo, Key, KvEntry, KvQuery, KvWrite,
-    LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics, UniqueIds,
+    Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
+    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
+    UniqueIds,
 };
 use crate::stats::Stats;
 use crate::store::Options;
+use crate::store::leaving::Leaving;
 use crate::time::{Clock, Now, StepWatch};
 use crate::topic::{Defaults, Topic};
 
@@ -50,6 +52,7 @@ struct All {
     /// To be woken once the lock is free.
     awake: Vec<Waker>,
     shelf: Shelf,
+    leaving: Arc<Leaving<Ended>>,
     numbers_used: u64,
     waiters_seen: u64,
     /// The counters; what can be counted afresh is left at nothing.
@@ -70,6 +73,7 @@ impl Naive {
             answers: BTreeMap::new(),
             awake: Vec::new(),
             shelf: Shelf::default(),
+            leaving: Arc::default(),
             numbers_used: 0,
             waiters_seen: 0,
             stats: Stats::default(),
@@ -179,6 +183,11 @@ impl Queue for Naive {
 
     fn set_defaults(&self, defaults: Defaults) {
         self.call(|all, _| all.defaults = defaults);
+    }
+
+    async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
+        let leaving = self.call(|all, _| all.leaving.clone());
+        Ok(leaving.take(max).await)
     }
 
     async fn stats(&self) -> Result<Stats> {

@@ -306,6 +306,7 @@ pub(super) fn settings(settings: pb::Settings) -> Result<Settings> {
         envelope: envelope(settings.envelope)?,
         timeout: timeout(settings.timeout)?,
         headers: Headers::new(settings.headers)?,
+        archive: given(&settings.archive).map(str::parse).transpose()?,
         retain: duration("retain", settings.retain)?,
         retain_dead: duration("retain_dead", settings.retain_dead)?,
         rate: given(&settings.rate).map(str::parse).transpose()?,

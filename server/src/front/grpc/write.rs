@@ -223,6 +223,7 @@ fn settings(settings: &Settings) -> pb::Settings {
             .iter()
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
+        archive: settings.archive.as_ref().map(ToString::to_string).unwrap_or_default(),
         retain: settings.retain.map(span),
         retain_dead: settings.retain_dead.map(span),
         rate: rate.unwrap_or_default(),

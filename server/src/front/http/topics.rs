@@ -87,6 +87,7 @@ fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
         envelope: fields.read_by("envelope", shape::envelope)?,
         timeout: fields.read_by("timeout", timeout)?,
         headers: fields.read_by("headers", headers)?.unwrap_or_default(),
+        archive: fields.read_by("archive", |name, raw| Ok(read::text(name, raw)?.parse()?))?,
         retain: fields.read_by("retain", read::duration)?,
         retain_dead: fields.read_by("retain_dead", read::duration)?,
         rate: fields.read_by("rate", rate)?,
@@ -281,6 +282,9 @@ fn put_settings(out: &mut Object<'_>, settings: &Settings) {
         out.object("headers", |out| {
             settings.headers.iter().for_each(|(name, value)| out.text(name, value));
         });
+    }
+    if let Some(archive) = &settings.archive {
+        out.text("archive", &archive.to_string());
     }
     if let Some(retain) = settings.retain {
         out.duration("retain", retain);

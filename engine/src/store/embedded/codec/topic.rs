@@ -7,7 +7,7 @@ use super::wire::{
     Malformed, Reader, Result, flag, put_duration, put_str, put_time, put_u16, put_varint,
 };
 use crate::time::{Now, Time, duration_ms};
-use crate::topic::{Headers, Pause, Rate, Settings};
+use crate::topic::{Archive, Headers, Pause, Rate, Settings};
 
 /// A topic's settings and pause, as they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ const PAUSE_SHIFT: u16 = 9;
 const TIMEOUT: u16 = 1 << 11;
 const HEADERS: u16 = 1 << 12;
 const ENVELOPE_SHIFT: u16 = 13;
-const UNKNOWN: u16 = 1 << 15;
+const ARCHIVE: u16 = 1 << 15;
 const TWO_BITS: u16 = 0b11;
 
 impl StoredPause {
@@ -81,6 +81,7 @@ impl StoredTopic {
             envelope,
             timeout,
             headers,
+            archive,
         } = &self.settings;
         put_u16(
             out,
@@ -95,6 +96,7 @@ impl StoredTopic {
                 | (self.pause.bits() << PAUSE_SHIFT)
                 | flag(TIMEOUT, timeout.is_some())
                 | flag(HEADERS, !headers.is_empty())
+                | flag(ARCHIVE, archive.is_some())
                 | (u16::from(envelope_bits(*envelope)) << ENVELOPE_SHIFT),
         );
         if let Some(ttr) = ttr {
@@ -129,13 +131,13 @@ impl StoredTopic {
                 put_str(out, value);
             }
         }
+        if let Some(archive) = archive {
+            put_str(out, &archive.to_string());
+        }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<StoredTopic> {
         let flags = reader.u16()?;
-        if flags & UNKNOWN != 0 {
-            return Err(Malformed("a topic has unknown flags"));
-        }
         let two_bits = |shift: u16| (flags >> shift) & TWO_BITS;
         let mut settings = Settings {
             ttr: reader.option(flags & TTR != 0, part::ttr)?,
@@ -152,6 +154,7 @@ impl StoredTopic {
         let pause = pause(reader, two_bits(PAUSE_SHIFT))?;
         settings.timeout = reader.option(flags & TIMEOUT != 0, part::ttr)?;
         settings.headers = reader.option(flags & HEADERS != 0, headers)?.unwrap_or_default();
+        settings.archive = reader.option(flags & ARCHIVE != 0, archive)?;
         Ok(StoredTopic { settings, pause })
     }
 }
@@ -159,6 +162,10 @@ impl StoredTopic {
 fn rate(reader: &mut Reader<'_>) -> Result<Rate> {
     let (count, per_ms) = (reader.varint_u32()?, reader.varint()?);
     Rate::new(count, Duration::from_millis(per_ms)).map_err(|_| Malformed("a rate is out of range"))
+}
+
+fn archive(reader: &mut Reader<'_>) -> Result<Archive> {
+    reader.str()?.parse().map_err(|_| Malformed("an archive is out of range"))
 }
 
 fn headers(reader: &mut Reader<'_>) -> Result<Headers> {

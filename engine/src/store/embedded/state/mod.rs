@@ -47,13 +47,14 @@ use crate::job::Destination;
 use crate::machine::{
     Event, Hold, Life, Next, Note, Owner, Refusal, Rules, Stage, State as At, Step, step,
 };
-use crate::queue::{Changed, Key, Lane, LetGo, Settle, Standing, Terms, UniqueIds, Verdict};
-use crate::record::{Move, check_version, not_found};
+use crate::queue::{Changed, End, Key, Lane, LetGo, Settle, Standing, Terms, UniqueIds, Verdict};
+use crate::record::{Move, check_version, ending, not_found};
 use crate::stats::Stats;
 use crate::store::Options;
 use crate::store::kv::Kv;
+use crate::store::leaving::Leaving;
 use crate::time::{Bell, Now, StepWatch, Tick, Time, duration_ms};
-use crate::topic::{Defaults, Settings, Topic};
+use crate::topic::{Archive, Defaults, Settings, Topic};
 
 use fresh::Fresh;
 use garbage::Garbage;
@@ -68,6 +69,8 @@ const MOVE_BYTES: usize = 512;
 pub(crate) struct State {
     pub(crate) log: Log,
     pub(crate) segments: Segments,
+    /// Jobs that have ended, for the archive.
+    pub(crate) leaving: Arc<Leaving<Left>>,
     pub(crate) defaults: Defaults,
     /// The ids' and leases' chance.
     dice: Dice,
@@ -137,6 +140,15 @@ pub(crate) struct Snapshot {
     pub(crate) notes: Vec<Pinned>,
 }
 
+/// A job that has ended, as it was then.
+pub(crate) struct Left {
+    pub(crate) job: Snapshot,
+    pub(crate) how: End,
+    pub(crate) made: Move,
+    pub(crate) archive: Archive,
+    pub(crate) now: Now,
+}
+
 /// What a change came to.
 pub(crate) enum Outcome {
     Done(Changed),
@@ -160,6 +172,7 @@ impl State {
         State {
             log: around.log,
             segments: around.segments,
+            leaving: Arc::default(),
             defaults: options.defaults.clone(),
             dice: options.dice.clone(),
             unique_ids: options.unique_ids,
@@ -325,18 +338,33 @@ impl State {
         let before = self.life(slot);
         let step = self.step(slot, &before, &made.event, now)?;
         self.stats.count(&made.event, &before, &step);
+        let ended = ending(&made.event, &before, &step.next);
         match step.next {
             Next::Same => Ok(false),
             Next::Gone => {
+                self.archive(slot, ended, made, now);
                 self.log_gone(slot);
                 self.remove(slot);
                 Ok(true)
             }
             Next::Keep(life) => {
                 self.turn(slot, before, life, step.note, made, rewritten, now);
+                self.archive(slot, ended, made, now);
                 Ok(true)
             }
         }
+    }
+
+    /// Sends a job on its way to the archive, if it has ended and its topic names one. It leaves
+    /// when all of this is safe.
+    fn archive(&mut self, slot: u32, ended: Option<End>, made: &Move, now: Now) {
+        let Some(how) = ended else { return };
+        let Some(archive) = self.orders_of(slot).settings.archive.clone() else { return };
+        let job = self.snapshot(slot);
+        let made = Move { patch: None, ..made.clone() };
+        let leaving = self.leaving.clone();
+        let release = move || leaving.push(Left { job, how, made, archive, now });
+        self.log.answer(Box::new(release), Rests::All);
     }
 
     #[expect(clippy::too_many_arguments, reason = "one step, told whole")]

@@ -13,7 +13,7 @@ use crate::machine::{Hold, Tally};
 use crate::retry::Retry;
 use crate::schedule::{Misfire, OnDead};
 use crate::time::{DAY, HOUR, MINUTE, SECOND, Time};
-use crate::topic::{Headers, Settings};
+use crate::topic::{Archive, Headers, Settings};
 
 /// Compares with hex digits, field by field as `docs/format.md` has them.
 #[track_caller]
@@ -269,6 +269,8 @@ fn each_flag_of_a_topic_means_its_own_field() {
     with(|settings| settings.envelope = Some(Envelope::Body), "0020");
     with(|settings| settings.envelope = Some(Envelope::CloudEvents), "0040");
     with(|settings| settings.envelope = Some(Envelope::Task), "0060");
+    with(|settings| settings.archive = Some(Archive::Files), "0080 0566696c6573");
+    with(|settings| settings.archive = "sink:a".parse().ok(), "0080 0673696e6b3a61");
 }
 
 #[test]
@@ -299,12 +301,13 @@ fn a_topic() {
         envelope: Some(Envelope::CloudEvents),
         timeout: Some(Ttr::new(10 * SECOND).unwrap()),
         headers: Headers::new([("x-b", "2"), ("X-A", "1")]).unwrap(),
+        archive: Some(Archive::Files),
     };
     let pause = StoredPause::Until(time(1_790_000_000_000));
     golden(
         &topic_bytes(&StoredTopic { settings, pause }),
-        "ff5a b0ea01 00 01 e807 80dddb01 c801 07776f726b65723a 901c 00 80f524 00 0a e0d403 c801
-           006c50c4a001 904e 02 03782d61 0131 03782d62 0132",
+        "ffda b0ea01 00 01 e807 80dddb01 c801 07776f726b65723a 901c 00 80f524 00 0a e0d403 c801
+           006c50c4a001 904e 02 03782d61 0131 03782d62 0132 0566696c6573",
     );
     let (settings, pause) = (Settings::default(), StoredPause::Indefinitely);
     golden(&topic_bytes(&StoredTopic { settings, pause }), "0004");

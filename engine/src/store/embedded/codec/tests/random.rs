@@ -314,6 +314,7 @@ impl Rng {
             envelope: self.maybe(Rng::envelope),
             timeout: self.maybe(Rng::ttr),
             headers: self.headers(),
+            archive: self.maybe(|rng| rng.pick(&["files", "sink:events"]).parse().unwrap()),
             retain: self.maybe(Rng::duration),
             retain_dead: self.maybe(Rng::duration),
             rate: self.maybe(|rng| {

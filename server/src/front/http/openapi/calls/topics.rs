@@ -36,7 +36,7 @@ pub(super) fn calls() -> Vec<Operation> {
             json!({
                 "ttr": "60s", "retry": {"attempts": 5, "ladder": ["15s", "3m"], "backoff": null},
                 "target": null, "confirm": "delivery", "envelope": "body", "timeout": "10s",
-                "headers": {"x-shop": "1"}, "retain": "1h", "retain_dead": "30d",
+                "headers": {"x-shop": "1"}, "archive": "files", "retain": "1h", "retain_dead": "30d",
                 "rate": "10/m", "concurrency": 8,
             }),
         )],

@@ -196,6 +196,8 @@ fn many() -> Value {
 fn topics() -> Value {
     const SETTINGS: &str = "What holds for the jobs of a topic that do not say otherwise, and how \
          fast they are handed out.";
+    const ARCHIVE: &str = "Where jobs go that were finished, died or were deleted: `files` of JSON \
+    lines, or where to push them to.";
     const RATE: &str = "So many hand-outs in so much time: `100` a second, `10/m`, `500/15m`; \
          counted over 1 ms to a day.";
     let (count, per) = ("[0-9]{1,10}", format!("(d|h|m|s|ms|{NUMBER}|{})", units()));
@@ -210,6 +212,7 @@ fn topics() -> Value {
         "type": "object", "maxProperties": Headers::COUNT_MAX,
         "additionalProperties": {"type": "string"},
     });
+    let archive = json!({"anyOf": [{"type": "string", "enum": ["files"]}, named("Target")]});
     let until_resumed = about("Until resumed unless given.", named("Duration"));
     json!({
         "Pause": fields("How long.", json!({"for": until_resumed})),
@@ -221,6 +224,7 @@ fn topics() -> Value {
             "envelope": named("Envelope"),
             "timeout": about("The most an attempt to push may take; 30s unless given.", named("Ttr")),
             "headers": about("What every push brings along besides.", headers),
+            "archive": about(ARCHIVE, archive),
             "retain": about("How long finished jobs stay visible.", named("Duration")),
             "retain_dead": about("How long dead ones do; for ever unless given.", named("Duration")),
             "rate": about(RATE, rate),
