@@ -9,6 +9,7 @@ pub mod proto;
 mod secrets;
 pub mod serve;
 mod silence;
+mod sink;
 
 /// What the fuzzers call.
 pub mod fuzzing {

@@ -1,0 +1,4 @@
+//! How work is pushed out.
+
+mod address;
+mod dial;
