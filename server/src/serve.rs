@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use linger::store::embedded::Embedded;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -228,6 +229,9 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         let (app, config) = (app.clone(), config.clone());
         tokio::task::spawn_blocking(move || {
             let store = open(&app, &config)?;
+            Handle::current()
+                .block_on(app.secrets().load(&*store))
+                .context("cannot read the secrets in the store")?;
             app.set_store(store.clone());
             // After it, so that no port serves before `/readyz` says so. Nobody may want to know.
             let _ = is_open.send(store);
