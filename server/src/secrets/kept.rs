@@ -180,14 +180,19 @@ struct KeyShape {
 }
 
 impl Kept {
-    /// The keys of the longest beginning of `target` that has any, else of the topic.
-    pub(super) fn find(&self, topic: &Topic, target: &str, now: Time) -> Option<Vec<SigningKey>> {
+    /// The keys of the longest beginning of a target that has any, else of the topic.
+    pub(super) fn find(
+        &self,
+        topic: &Topic,
+        targets: [&str; 2],
+        now: Time,
+    ) -> Option<Vec<SigningKey>> {
         if self.0.is_empty() {
             return None;
         }
         let of = |owner: Owner| self.0.get(&owner).and_then(|kept| kept.0.keys(now));
-        beginnings(target)
-            .find_map(|beginning| of(Owner::Target(beginning.into())))
+        let mut all = targets.into_iter().flat_map(beginnings);
+        all.find_map(|beginning| of(Owner::Target(beginning.into())))
             .or_else(|| of(Owner::topic(topic)))
     }
 
@@ -290,10 +295,19 @@ mod tests {
             ("b", "worker:shop", Some(5)),
             ("b", "worker:shopping", None),
         ] {
-            let found = kept.find(&topic(topic_name), target, at(1));
+            let found = kept.find(&topic(topic_name), [target, ""], at(1));
             let expected = expected.map(|at: usize| vec![keys[at].clone()]);
             assert!(found == expected, "{topic_name} {target}");
         }
+    }
+
+    #[test]
+    fn a_url_has_the_say_over_the_target_that_led_to_it() {
+        let (kept, keys) =
+            kept(&["worker:shop", "http://10.0.0.1:80"].map(|text| Owner::target(text).unwrap()));
+        let find = |url| kept.find(&topic("a"), [url, "worker:shop"], at(1));
+        assert_eq!(find("http://10.0.0.1/work"), Some(vec![keys[1].clone()]));
+        assert_eq!(find("http://10.0.0.2/work"), Some(vec![keys[0].clone()]));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use linger::error::{Code, Error, Result};
-use linger::queue::{Expect, KvQuery, KvWrite, PAGE_MAX, Queue};
+use linger::queue::{Delivery, Expect, KvQuery, KvWrite, PAGE_MAX, Queue};
 use linger::time::{Time, duration_ms};
 use linger::topic::Topic;
 use tokio::sync::Mutex;
@@ -72,10 +72,15 @@ impl Secrets {
         self.reload(store).await
     }
 
-    /// Those that sign what is pushed there: of the longest beginning of `target` that has any,
-    /// else of the topic, else of the settings.
-    pub(crate) fn keys(&self, topic: &Topic, target: &str, now: Time) -> Arc<Vec<SigningKey>> {
-        match self.kept.load().find(topic, target, now) {
+    /// Those that sign what is pushed to `url`: of the longest beginning of it that has any, else
+    /// of the job's target, such as `worker:shop`, else of the topic, else of the settings.
+    pub(crate) fn keys(&self, job: &Delivery, url: &str, now: Time) -> Arc<Vec<SigningKey>> {
+        let target = job.target.as_ref().map_or("", |target| target.as_str());
+        self.keys_of(job.topic(), [url, target], now)
+    }
+
+    fn keys_of(&self, topic: &Topic, targets: [&str; 2], now: Time) -> Arc<Vec<SigningKey>> {
+        match self.kept.load().find(topic, targets, now) {
             Some(keys) => Arc::new(keys),
             None => self.usual.load_full(),
         }
@@ -190,7 +195,7 @@ mod tests {
 
     fn keys(secrets: &Secrets, topic: &str, now: Time) -> Vec<SigningKey> {
         let topic = topic.parse().unwrap();
-        secrets.keys(&topic, "https://shop.example/", now).to_vec()
+        secrets.keys_of(&topic, ["https://shop.example/", ""], now).to_vec()
     }
 
     #[tokio::test]

@@ -2,3 +2,5 @@
 
 mod address;
 mod dial;
+mod headers;
+pub(crate) mod webhook;
