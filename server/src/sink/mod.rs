@@ -2,5 +2,6 @@
 
 mod address;
 mod dial;
+pub(crate) mod grpc;
 mod headers;
 pub(crate) mod webhook;
