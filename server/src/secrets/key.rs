@@ -34,7 +34,7 @@ impl Kind {
 pub struct SigningKey(Arc<Inside>);
 
 enum Inside {
-    Hmac { secret: Vec<u8>, key: hmac::Key },
+    Hmac { secret: Vec<u8>, key: Box<hmac::Key> },
     Ed25519 { seed: [u8; SEED_BYTES], pair: Ed25519KeyPair },
 }
 
@@ -87,7 +87,7 @@ impl SigningKey {
     }
 
     fn hmac(secret: Vec<u8>) -> SigningKey {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
+        let key = Box::new(hmac::Key::new(hmac::HMAC_SHA256, &secret));
         SigningKey(Arc::new(Inside::Hmac { secret, key }))
     }
 

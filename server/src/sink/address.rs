@@ -50,10 +50,11 @@ impl Guard {
             Some(Host::Ipv4(address)) => self.check(address.into())?,
             Some(Host::Ipv6(address)) => self.check(address.into())?,
             // Of schemes that it does not know the parser takes any host as a name.
-            Some(Host::Domain(name)) => match name.parse() {
-                Ok(address) => self.check(IpAddr::V4(address))?,
-                Err(_) => {}
-            },
+            Some(Host::Domain(name)) => {
+                if let Ok(address) = name.parse() {
+                    self.check(IpAddr::V4(address))?;
+                }
+            }
             None => return Err(Refused("the target names no host".into())),
         }
         url.set_fragment(None);
