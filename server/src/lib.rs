@@ -6,8 +6,10 @@ pub mod config;
 mod front;
 mod listen;
 pub mod proto;
+mod secrets;
 pub mod serve;
 mod silence;
+mod sink;
 
 /// What the fuzzers call.
 pub mod fuzzing {

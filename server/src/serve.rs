@@ -2,11 +2,14 @@
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
+use linger::queue::{Delivery, Lane};
 use linger::store::embedded::Embedded;
+use linger::worker::{CONCURRENCY_DEFAULT, Runner};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -18,6 +21,7 @@ use crate::front::app::App;
 use crate::front::beanstalk;
 use crate::front::port::Port;
 use crate::listen::listen;
+use crate::sink::Sinks;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
@@ -159,6 +163,9 @@ pub struct Running {
     opened: JoinHandle<anyhow::Result<()>>,
     listening: JoinHandle<()>,
     beanstalkd: Option<Beanstalkd>,
+    sinks: Arc<Sinks>,
+    /// Who pushes, once there is a store.
+    pushing: Arc<OnceLock<Runner<Embedded>>>,
 }
 
 /// The port of the beanstalkd protocol.
@@ -184,6 +191,7 @@ impl Running {
         if let Some(beanstalkd) = &self.beanstalkd {
             beanstalkd.controls.set_config(config.clone());
         }
+        self.sinks.set_config(&config.webhooks);
         self.app.set_config(config);
     }
 
@@ -207,9 +215,13 @@ impl Running {
         if let Some(beanstalkd) = self.beanstalkd {
             beanstalkd.listening.await.context("serving beanstalkd's protocol broke off")?;
         }
+        if let Some(pushing) = self.pushing.get() {
+            pushing.drain(self.app.drain()).await;
+        }
         self.app.all_seen_to().await;
         // The store waits for its threads.
-        tokio::task::spawn_blocking(move || drop(self.app)).await.context("closing broke off")
+        let both = (self.pushing, self.app);
+        tokio::task::spawn_blocking(move || drop(both)).await.context("closing broke off")
     }
 }
 
@@ -219,6 +231,8 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let (listener, address) = bind(config.listen).await?;
     let stopping = CancellationToken::new();
     let app = Arc::new(App::new(config.clone(), stopping.clone()));
+    let sinks = Arc::new(Sinks::new(&config.webhooks, app.secrets().clone())?);
+    let pushing = Arc::new(OnceLock::new());
     let (is_open, store) = oneshot::channel();
     let beanstalkd = match config.beanstalkd {
         Some(address) => Some(Beanstalkd::start(address, &config, store, &stopping).await?),
@@ -226,9 +240,16 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     };
     let opened = {
         let (app, config) = (app.clone(), config.clone());
+        let (pushing, sinks) = (pushing.clone(), sinks.clone());
         tokio::task::spawn_blocking(move || {
             let store = open(&app, &config)?;
+            Handle::current()
+                .block_on(app.secrets().load(&*store))
+                .context("cannot read the secrets in the store")?;
             app.set_store(store.clone());
+            if config.role.worker {
+                let _ = pushing.set(push(store.clone(), sinks)?);
+            }
             // After it, so that no port serves before `/readyz` says so. Nobody may want to know.
             let _ = is_open.send(store);
             Ok(())
@@ -236,7 +257,18 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     };
     let port = Arc::new(Port::new(app.clone()));
     let listening = tokio::spawn(listen(listener, port, stopping.clone()));
-    Ok(Running { address, app, stopping, opened, listening, beanstalkd })
+    Ok(Running { address, app, stopping, opened, listening, beanstalkd, sinks, pushing })
+}
+
+/// Pushes what is due.
+fn push(store: Arc<Embedded>, sinks: Arc<Sinks>) -> anyhow::Result<Runner<Embedded>> {
+    let runner = Runner::new(store, Lane::Push);
+    let worker = move |job: Delivery| {
+        let sinks = sinks.clone();
+        async move { sinks.push(job).await }
+    };
+    runner.worker_for_all(worker).concurrency(CONCURRENCY_DEFAULT).start()?;
+    Ok(runner)
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {

@@ -59,6 +59,7 @@ fn a_value_is_shown_as_it_can_be_read() {
                insecure = true\nallowed_hosts = ['A', '::1']\nunique_ids = 'global'\ndrain = 90\n\
                [defaults]\nttr = 0.5\nretry = '15s 3m'\nretain = '1d'\n\
                [limits]\nbody = 1025\nbatch_jobs = 7\nwait = '1h30m'\n\
+               [webhooks]\nnetworks = 'public'\nallow = ['10.0.0.0/8', '::1']\nca = 'ca.pem'\n\
                [log]\nformat = 'json'\nlevel = 'info,linger=debug'\n";
     let loaded = load(odd).unwrap();
     let shown =
@@ -388,6 +389,53 @@ fn a_file_that_comes_later_is_found_by_a_reload() {
     let before = Config::load(&ServeFlags::default(), [], folder.path()).unwrap();
     fs::write(folder.path().join("linger.toml"), "drain = '1s'").unwrap();
     assert_eq!(before.reload().unwrap().0.config.drain, SECOND);
+}
+
+const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+const OTHER_SECRET: &str = "whsec_ZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7";
+
+#[test]
+fn a_secret_is_shown_as_set_and_nothing_more() {
+    let file = folder(&format!("[webhooks]\nsecret = '{SECRET} {OTHER_SECRET}'"));
+    let loaded = Config::load(&ServeFlags::default(), [], file.path()).unwrap();
+    assert_eq!(loaded.config.webhooks.secret.len(), 2);
+    let vars = [("LINGER_WEBHOOKS_SECRET", SECRET)];
+    let from_env = Config::load(&set(&[]), env(&vars), file.path()).unwrap();
+    assert_eq!(from_env.config.webhooks.secret.len(), 1);
+    for args in [&["config"][..], &["config", "--json"]] {
+        let (code, shown, stderr) = linger(file.path(), args, &vars);
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        assert!(shown.contains("\"(set)\"") && !shown.contains(&SECRET[6..]), "{shown}");
+    }
+    for debug in [format!("{loaded:?}"), format!("{from_env:?}")] {
+        assert!(!debug.contains(&SECRET[6..]), "{debug}");
+    }
+}
+
+#[test]
+fn a_secret_stays_through_a_reload_and_changes_by_one() {
+    let file = folder(&format!("[webhooks]\nsecret = '{SECRET}'"));
+    let before = Config::load(&ServeFlags::default(), [], file.path()).unwrap();
+    let (same, changes) = before.reload().unwrap();
+    assert!(changes.is_empty() && same.config == before.config, "{changes:?}");
+    let other = format!("[webhooks]\nsecret = '{OTHER_SECRET}'");
+    fs::write(file.path().join("linger.toml"), other).unwrap();
+    let (after, changes) = before.reload().unwrap();
+    assert_eq!(changes.live.len(), 1);
+    assert_ne!(after.config.webhooks.secret, before.config.webhooks.secret);
+    assert!(!format!("{changes:?}").contains(&OTHER_SECRET[6..]), "{changes:?}");
+}
+
+#[test]
+fn a_wrong_secret_is_not_repeated() {
+    for wrong in [&SECRET[1..], &SECRET[..20], &format!("{SECRET}!")] {
+        let refused = refusal(load(&format!("[webhooks]\nsecret = '{wrong}'")));
+        assert!(
+            refused.contains("wrong setting `webhooks.secret` (linger.toml line 2)"),
+            "{refused}"
+        );
+        assert!(!refused.contains(&wrong[6..]), "{refused}");
+    }
 }
 
 /// Runs the binary in `folder`, with these variables alone.

@@ -51,7 +51,7 @@ fn as_table(settings: &[Setting]) -> String {
 
 fn as_json(settings: &[Setting]) -> Result<String> {
     let mut object = Map::new();
-    for Setting { key, value, origin } in settings {
+    for Setting { key, value, origin, .. } in settings {
         let value: Value = serde_json::to_value(value)?;
         object.insert((*key).to_owned(), json!({ "value": value, "from": origin.to_string() }));
     }

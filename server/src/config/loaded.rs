@@ -1,5 +1,6 @@
 //! Settings together with where they came from, and how they change under a running server.
 
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::Config;
 use super::source::{self, Found, Origin, ServeFlags, Values};
-use super::value::Raw;
+use super::value::{Raw, Value};
 
 /// The settings in force and where each came from.
 #[derive(Clone, Debug)]
@@ -24,10 +25,22 @@ pub struct Loaded {
 pub struct Setting {
     /// Its name, such as `limits.body`.
     pub key: &'static str,
-    /// Its value, as `linger.toml` would have it; [`ToString`] gives the text.
+    /// Its value, as `linger.toml` would have it; [`ToString`] gives the text. Of a secret only
+    /// whether it is set.
     pub value: toml::Value,
     /// Where the value came from.
     pub origin: Origin,
+    whole: Whole,
+}
+
+/// A value, be it a secret.
+#[derive(Clone, PartialEq)]
+struct Whole(Raw);
+
+impl fmt::Debug for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
 }
 
 /// How one set of settings differs from another.
@@ -53,13 +66,21 @@ pub struct Change {
 }
 
 /// What settings were read from, to be read again.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Sources {
     flags: ServeFlags,
     env: Vec<(String, String)>,
     folder: PathBuf,
     /// The file, as it is shown. Once there was one, it is missed if it is gone.
     file: Option<PathBuf>,
+}
+
+/// Without flags and environment, which may hold secrets.
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sources { folder, file, .. } = self;
+        f.debug_struct("Sources").field("folder", folder).field("file", file).finish()
+    }
 }
 
 impl Loaded {
@@ -88,7 +109,7 @@ impl Loaded {
         let mut changes = Changes::default();
         // Both have every setting, in the same order.
         for (old, new) in self.origins.iter().zip(&new.origins) {
-            if old.value == new.value {
+            if old.whole == new.whole {
                 continue;
             }
             let side = if is_live(old.key) { &mut changes.live } else { &mut changes.restart };
@@ -122,9 +143,13 @@ impl Loaded {
 }
 
 impl Setting {
+    pub(super) fn new(key: &'static str, value: &impl Value, origin: Origin) -> Setting {
+        Setting { key, value: value.show_to_people(), origin, whole: Whole(value.show()) }
+    }
+
     fn found(&self) -> Found {
-        let Setting { key, value, origin } = self;
-        Found { key: (*key).to_owned(), raw: Raw::clone(value), origin: origin.clone() }
+        let Setting { key, origin, whole: Whole(raw), .. } = self;
+        Found { key: (*key).to_owned(), raw: raw.clone(), origin: origin.clone() }
     }
 }
 
@@ -155,6 +180,8 @@ fn is_live(key: &str) -> bool {
     let section = key.split_once('.').map(|(section, _)| section);
     matches!(section, Some("defaults" | "limits" | "fronts"))
         || matches!(key, "allowed_hosts" | "log.level" | "drain")
+        || matches!(key, "webhooks.networks" | "webhooks.allow" | "webhooks.connect_time")
+        || matches!(key, "webhooks.answer_bytes" | "webhooks.secret")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The settings in force: the defaults, a file, the environment and flags, one over the other.
 
 mod loaded;
+mod network;
 mod retry;
 mod source;
 mod value;
@@ -16,8 +17,11 @@ use linger::time::{DAY, HOUR};
 use linger::topic::Defaults;
 
 pub use loaded::{Change, Changes, Loaded, Setting};
+pub use network::Network;
 pub use source::{DEFAULTS, Origin, ServeFlags};
-pub use value::{Host, Level, LogFormat, Roles};
+pub use value::{Host, Level, LogFormat, Networks, Roles};
+
+pub use crate::secrets::SigningKey;
 
 use source::Values;
 use value::Size;
@@ -49,6 +53,8 @@ pub struct Config {
     pub limits: Limits,
     /// Which older protocols are understood.
     pub fronts: Fronts,
+    /// How jobs are pushed by webhook.
+    pub webhooks: Webhooks,
     /// What is logged, and how.
     pub log: Log,
 }
@@ -95,6 +101,23 @@ pub struct Fronts {
     pub tasks: bool,
 }
 
+/// How jobs are pushed by webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhooks {
+    /// Where they may lead.
+    pub networks: Networks,
+    /// Networks that they may lead to although they are not public.
+    pub allow: Vec<Network>,
+    /// How long it may take until a connection stands.
+    pub connect_time: Duration,
+    /// How much of an answer is read, in bytes.
+    pub answer_bytes: usize,
+    /// What signs where neither topic nor target has a key of its own.
+    pub secret: Vec<SigningKey>,
+    /// A file with certificates of authorities to be trusted besides those of the system.
+    pub ca: Option<PathBuf>,
+}
+
 /// What is logged, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -108,6 +131,8 @@ pub struct Log {
 const BODY_MAX: Size = Size(16 << 20);
 const TRANSFER_MIN: Size = Size(1 << 10);
 const TRANSFER_MAX: Size = Size(1 << 30);
+/// Each push under way may hold as much.
+const ANSWER_BYTES_MAX: Size = Size(16 << 20);
 const REQUESTS_BYTES_MAX: Size = Size(1 << 40);
 const BATCH_JOBS_MAX: usize = 100_000;
 const AT_ONCE_MAX: usize = 10_000_000;
@@ -176,6 +201,16 @@ impl Config {
                 ouqiang: values.take("fronts.ouqiang")?,
                 tasks: values.take("fronts.tasks")?,
             },
+            webhooks: Webhooks {
+                networks: values.take("webhooks.networks")?,
+                allow: values.take("webhooks.allow")?,
+                connect_time: values.take_in("webhooks.connect_time", TIME_MIN..=HOUR)?,
+                answer_bytes: values
+                    .take_in("webhooks.answer_bytes", TRANSFER_MIN..=ANSWER_BYTES_MAX)?
+                    .0,
+                secret: values.take("webhooks.secret")?,
+                ca: values.take("webhooks.ca")?,
+            },
             log: Log { format: values.take("log.format")?, level: values.take("log.level")? },
         };
         values.assert_all_taken();
@@ -239,6 +274,14 @@ mod tests {
                 idle_time: 5 * MINUTE,
             },
             fronts: Fronts { command: true, ouqiang: true, tasks: true },
+            webhooks: Webhooks {
+                networks: Networks::Any,
+                allow: vec![],
+                connect_time: 5 * SECOND,
+                answer_bytes: 64 << 10,
+                secret: vec![],
+                ca: None,
+            },
             log: Log { format: LogFormat::Human, level: Level::default() },
         };
         assert_eq!(Config::defaults(), expected);

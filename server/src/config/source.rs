@@ -233,7 +233,7 @@ impl Values {
         let value = T::read(&raw)
             .and_then(|value| check(&value).map(|()| value))
             .map_err(|why| anyhow!("wrong setting `{key}` ({}): {why}", origin.place()))?;
-        self.taken.push(Setting { key, value: value.show(), origin });
+        self.taken.push(Setting::new(key, &value, origin));
         Ok(value)
     }
 

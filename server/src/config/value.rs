@@ -11,6 +11,8 @@ use linger::time::{format_duration, parse_duration};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
+use crate::secrets::SigningKey;
+
 /// A value not looked at yet. What comes from the environment and from flags is a string.
 pub(super) type Raw = toml::Value;
 
@@ -21,6 +23,11 @@ pub(super) trait Value: Sized {
 
     /// Writes it so that [`Value::read`] reads the same.
     fn show(&self) -> Raw;
+
+    /// Writes it for people to see: the same, unless it is a secret.
+    fn show_to_people(&self) -> Raw {
+        self.show()
+    }
 }
 
 /// What somebody wrote, short enough to put into a message, and harmless in a log.
@@ -196,6 +203,20 @@ impl Choice for UniqueIds {
         &[("topic", UniqueIds::PerTopic), ("global", UniqueIds::Global)];
 }
 
+/// Where webhooks may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Networks {
+    /// Anywhere but to what is never called.
+    Any,
+    /// To the public internet, and what is allowed besides.
+    Public,
+}
+
+impl Choice for Networks {
+    const WORDS: &'static [(&'static str, Networks)] =
+        &[("any", Networks::Any), ("public", Networks::Public)];
+}
+
 /// How a line of the log looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -263,7 +284,7 @@ impl Value for Roles {
 }
 
 /// Strings in a list, or in one string with commas between them.
-fn list(raw: &Raw) -> Option<Vec<String>> {
+pub(super) fn list(raw: &Raw) -> Option<Vec<String>> {
     match raw {
         Raw::String(text) => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -271,6 +292,44 @@ fn list(raw: &Raw) -> Option<Vec<String>> {
         }
         Raw::Array(items) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
         _ => None,
+    }
+}
+
+/// Keys in a list, or in one string with blanks between them: all of them sign. People see only
+/// whether there are any.
+impl Value for Vec<SigningKey> {
+    fn read(raw: &Raw) -> Result<Vec<SigningKey>, String> {
+        let texts = match raw {
+            Raw::String(text) => text.split_whitespace().map(str::to_owned).collect(),
+            other => list(other).ok_or("it is no signing key; give whsec_… or whsk_…")?,
+        };
+        let keys: linger::error::Result<_> = texts.iter().map(|text| text.parse()).collect();
+        keys.map_err(|cause| cause.message().to_owned())
+    }
+
+    fn show(&self) -> Raw {
+        let texts: Vec<String> = self.iter().map(SigningKey::reveal).collect();
+        Raw::String(texts.join(" "))
+    }
+
+    fn show_to_people(&self) -> Raw {
+        Raw::from(if self.is_empty() { "" } else { SECRET })
+    }
+}
+
+/// What stands for a secret.
+const SECRET: &str = "(set)";
+
+/// A file; empty is none.
+impl Value for Option<PathBuf> {
+    fn read(raw: &Raw) -> Result<Option<PathBuf>, String> {
+        let text = raw.as_str().ok_or_else(|| format!("{} is not a file", quoted(raw)))?;
+        Ok((!text.is_empty()).then(|| text.into()))
+    }
+
+    fn show(&self) -> Raw {
+        let text = self.as_ref().map(|file| file.to_string_lossy().into_owned());
+        Raw::String(text.unwrap_or_default())
     }
 }
 

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::limit::Gates;
 use super::names::Names;
 use crate::config::Config;
+use crate::secrets::Secrets;
 use crate::silence;
 
 /// What every request needs.
@@ -31,12 +32,14 @@ pub(crate) struct App {
     /// Ends what waits when the server stops.
     pub(super) stopping: CancellationToken,
     seen_to: TaskTracker,
+    secrets: Arc<Secrets>,
 }
 
 impl App {
     /// A front without a store yet: it answers that it is not ready.
     pub(crate) fn new(config: Config, stopping: CancellationToken) -> App {
         App {
+            secrets: Arc::new(Secrets::new(config.webhooks.secret.clone())),
             store: OnceLock::new(),
             loading: Progress::default(),
             config: ArcSwap::from_pointee(config),
@@ -67,7 +70,13 @@ impl App {
         if let Some(store) = self.store.get() {
             store.set_defaults(config.defaults.clone());
         }
+        self.secrets.set_usual(config.webhooks.secret.clone());
         self.config.store(Arc::new(config));
+    }
+
+    /// The keys that sign what is pushed.
+    pub(crate) fn secrets(&self) -> &Arc<Secrets> {
+        &self.secrets
     }
 
     /// The most connections at once, and how long each may be silent.

@@ -10,6 +10,7 @@ mod limits;
 mod old;
 mod openapi;
 mod ouqiang;
+mod secrets;
 mod tasks;
 mod topics;
 mod work;

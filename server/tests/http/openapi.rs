@@ -12,6 +12,9 @@ const UNKNOWN: &str = "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 /// The lease of the examples, in place of which a true one is given.
 const LEASE: &str = "964575cde7ee6985";
 
+/// Likewise of a secret.
+const SECRET_ID: &str = "sec_05f1c2d3e4a5b697";
+
 /// The description, and a way to walk through it.
 struct Document(Value);
 
@@ -141,7 +144,8 @@ fn text_of(body: &Value) -> String {
     if body.is_null() { String::new() } else { body.to_string() }
 }
 
-/// Makes what an example needs, in a topic that is otherwise empty, and answers its lease.
+/// Makes what an example needs, in a topic that is otherwise empty, and answers its lease or
+/// the id of a secret.
 async fn prepare(server: &Server, call: &Call<'_>) -> String {
     for topic in ["order.close", "mail", "poll", "report"] {
         server.call(Method::DELETE, &format!("/v1/topics/{topic}"), "").await;
@@ -165,6 +169,10 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
     }
     server.add(&format!("{add}{due}")).await;
     match call.name() {
+        "listSecrets" | "deleteSecret" => {
+            let made = server.post("/v1/secrets", r#"{"topic":"order.close"}"#).await.ok(201);
+            return made["id"].as_str().unwrap().to_owned();
+        }
         "unholdJob" | "unholdJobs" => {
             server.post("/v1/topics/order.close/jobs/1001/hold", "").await.ok(200);
         }
@@ -202,6 +210,7 @@ async fn every_example_works_and_is_answered_as_described() {
                 *version = job["version"].clone();
             }
             let path = call.path_and_query(&document).replace("if_version=1", "if_version=");
+            let path = path.replace(SECRET_ID, &lease);
             let text = text_of(&body).replace(LEASE, &lease);
             let answer = server.call(call.method.clone(), &path, &text).await;
             let row = format!("{} {path} {text}: {} {}", call.method, answer.status, answer.text);

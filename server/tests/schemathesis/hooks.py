@@ -26,6 +26,11 @@ IN_WORDS = [
     "is_loop repeats a job every ttr",
     "is_loop is given along with repeat",
     "only finish takes a lease",
+    "the secret holds",
+    "the secret is not base64",
+    "and the secret one for",
+    "target is no URL",
+    "target has a user name",
 ]
 
 

@@ -10,6 +10,7 @@ mod openapi;
 mod ouqiang;
 mod read;
 mod request;
+mod secrets;
 mod shape;
 mod tasks;
 mod topics;
@@ -23,7 +24,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use hyper::body::Incoming;
 use linger::error::{Code, Error};
 use tower::Service;
@@ -77,6 +78,8 @@ fn routes() -> Vec<Route> {
         ("/v1/jobs/{id}", get(jobs::find).fallback(only_get)),
         ("/v1/pop", post(work::pop_many).fallback(only_post)),
         ("/v1/due", get(topics::due).fallback(only_get)),
+        ("/v1/secrets", get(secrets::list).post(secrets::add).fallback(only_list)),
+        ("/v1/secrets/{secret}", delete(secrets::delete).fallback(only_delete)),
         ("/v1/topics", get(topics::list).fallback(only_get)),
         ("/v1/topics/{topic}", topic.fallback(only_topic)),
         ("/v1/topics/{topic}/pop", post(work::pop).fallback(only_post)),
@@ -146,6 +149,14 @@ async fn only_get() -> Response {
 
 async fn only_post() -> Response {
     wrong_method("POST")
+}
+
+async fn only_delete() -> Response {
+    wrong_method("DELETE")
+}
+
+async fn only_list() -> Response {
+    wrong_method("GET, HEAD, POST")
 }
 
 async fn only_topic() -> Response {

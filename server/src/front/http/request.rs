@@ -177,6 +177,18 @@ impl FromRequestParts<Arc<App>> for OneJobDo {
     }
 }
 
+/// The secret in the path.
+pub(crate) struct OneSecret(pub(crate) Id);
+
+impl FromRequestParts<Arc<App>> for OneSecret {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<OneSecret> {
+        let id: String = names(parts, app).await?;
+        Ok(OneSecret(id.parse()?))
+    }
+}
+
 /// What stands behind the question mark: each name once, and nothing unknown.
 pub(crate) struct Asked {
     pairs: Vec<(String, String)>,

@@ -3,6 +3,7 @@
 mod jobs;
 pub(crate) mod old;
 mod probes;
+mod secrets;
 mod topics;
 mod work;
 
@@ -16,6 +17,7 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     let mut calls = jobs::calls();
     calls.extend(work::calls());
     calls.extend(topics::calls());
+    calls.extend(secrets::calls());
     calls.extend(probes::calls());
     for (on, dialect) in [
         (fronts.command, old::command as fn() -> Vec<Operation>),
@@ -38,6 +40,7 @@ pub(crate) fn tags() -> Value {
             "name": "topics",
             "description": "Looking at topics and their jobs, and changing how they behave.",
         },
+        {"name": "secrets", "description": "Keys that sign what is pushed."},
         {"name": "probes", "description": "Whether the server is well, and what it offers."},
         {
             "name": "command",

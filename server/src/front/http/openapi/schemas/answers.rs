@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{about, flag, joined, large, list_of, named, one_of, small, text, with};
 
 pub(super) fn all() -> Value {
-    joined([jobs(), results(), topics(), errors()])
+    joined([jobs(), results(), topics(), secrets(), errors()])
 }
 
 fn moment() -> Value {
@@ -139,6 +139,28 @@ fn topics() -> Value {
             "to": moment(),
             "buckets": with(list_of(bucket), "maxItems", FORECAST_BUCKETS_MAX.into()),
         })),
+    })
+}
+
+fn secrets() -> Value {
+    const ALWAYS: [&str; 3] = ["id", "kind", "created"];
+    let secret = json!({
+        "id": text(),
+        "topic": about("Whose jobs it signs.", named("Topic")),
+        "target": about("In place of `topic`: how targets begin.", text()),
+        "kind": named("SecretKind"),
+        "created": moment(),
+        "expires": about("When it ends, once there is a newer one.", moment()),
+        "public_key": about("Of ed25519: what receivers verify with, `whpk_…`.", text()),
+    });
+    let made = joined([
+        secret.clone(),
+        json!({"secret": about("Of HMAC: what receivers verify with, shown this once.", text())}),
+    ]);
+    json!({
+        "Secret": object("A secret, without what is secret.", &ALWAYS, secret),
+        "NewSecretMade": object("A secret that was made.", &ALWAYS, made),
+        "SecretPage": page("secrets", "Secret"),
     })
 }
 

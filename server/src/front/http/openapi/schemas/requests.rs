@@ -18,6 +18,7 @@ pub(super) fn all() -> Value {
         settles(),
         many(),
         topics(),
+        secrets(),
     ])
 }
 
@@ -230,5 +231,34 @@ fn topics() -> Value {
             "rate": about(RATE, rate),
             "concurrency": about("So many handed out at once.", whole(1, u32::MAX.into())),
         })),
+    })
+}
+
+fn secrets() -> Value {
+    let mut new = fields(
+        "A secret, and what it signs: a `topic` or a `target`.",
+        json!({
+            "topic": about("The jobs of this topic.", named("Topic")),
+            "target": about(
+                "Jobs with targets that begin like this, up to a `/` or `?`; without a user name.",
+                named("Target"),
+            ),
+            "kind": about("`hmac` unless given, or what the secret is for.", named("SecretKind")),
+            "secret": about(
+                "Your own: `whsec_` and 24 to 64 bytes in base64, or `whsk_` and 32 (or 64, with \
+                 the public key). One is made unless given.",
+                json!({"type": "string", "pattern": "^wh(sec|sk)_[A-Za-z0-9+/]+=*$"}),
+            ),
+            "keep_old": about(
+                "How long the owner's older ones sign as well; a day unless given.",
+                named("Duration"),
+            ),
+        }),
+    );
+    new["allOf"] =
+        json!([not_both("topic", "target"), {"anyOf": [given("topic"), given("target")]}]);
+    json!({
+        "NewSecret": new,
+        "SecretKind": about("How it signs.", one_of(&["hmac", "ed25519"])),
     })
 }

@@ -1,0 +1,143 @@
+//! What a receiver answered, and what becomes of the job.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use linger::history::Report;
+use linger::job::{Confirm, Envelope};
+use linger::queue::Delivery;
+use linger::time::{DAY, Time, parse_duration};
+use linger::worker::Outcome;
+use serde::Deserialize;
+
+/// How much of an answer is kept with the job.
+const EXCERPT_BYTES: usize = 1024;
+/// The longest that a receiver may put us off.
+const PUT_OFF_MAX: Duration = DAY;
+
+/// An answer, as far as it was read.
+pub(super) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+/// What a receiver may say of a job that it took.
+#[derive(Deserialize)]
+struct Said {
+    outcome: String,
+    retry_in: Option<serde_json::Value>,
+    error: Option<String>,
+}
+
+impl Answer {
+    /// Reads to the end, so that the connection can be used again, or to the limit.
+    pub(super) async fn read(
+        response: Response<Incoming>,
+        bytes_max: usize,
+    ) -> Result<Answer, hyper::Error> {
+        let (parts, mut incoming) = response.into_parts();
+        let mut body = Vec::new();
+        while let Some(frame) = incoming.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            body.extend_from_slice(&data[..data.len().min(bytes_max - body.len())]);
+            if body.len() == bytes_max {
+                break;
+            }
+        }
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+
+    /// What becomes of the job.
+    pub(super) fn outcome(&self, job: &Delivery, now: Time) -> Outcome {
+        let report = Report { status: Some(self.status.as_u16()), excerpt: self.excerpt() };
+        let outcome = match job.envelope {
+            // The rule of that lineage.
+            Envelope::Task if self.status.as_u16() < 400 => self.taken(job),
+            Envelope::Body | Envelope::CloudEvents if self.status.is_success() => {
+                self.said().unwrap_or_else(|| self.taken(job))
+            }
+            _ => self.refused(now),
+        };
+        outcome.report(report)
+    }
+
+    fn taken(&self, job: &Delivery) -> Outcome {
+        let asks = self.headers.get("linger-confirm").is_some_and(|value| value == "finish");
+        match job.confirm {
+            Confirm::Delivery if !asks => Outcome::done(),
+            _ => Outcome::leave(),
+        }
+    }
+
+    /// What the body says of the job, if it says anything that we know.
+    fn said(&self) -> Option<Outcome> {
+        let said: Said = serde_json::from_slice(&self.body).ok()?;
+        let error = || said.error.clone().unwrap_or_else(|| "the receiver says so".into());
+        let outcome = match said.outcome.as_str() {
+            "again" => Outcome::again(),
+            "failed" => Outcome::failed(error()),
+            "dead" => Outcome::dead(error()),
+            _ => return None,
+        };
+        Some(match said.retry_in.as_ref().and_then(duration) {
+            Some(wait) => outcome.retry_in(wait.min(PUT_OFF_MAX)),
+            None => outcome,
+        })
+    }
+
+    fn refused(&self, now: Time) -> Outcome {
+        let reason = self.status.canonical_reason().unwrap_or_default();
+        let answered = format!("answered {} {reason}", self.status.as_u16());
+        let answered = answered.trim_end();
+        match (self.status, self.put_off(now)) {
+            (StatusCode::GONE, _) => Outcome::dead(answered),
+            (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) => {
+                Outcome::failed(answered).retry_in(wait)
+            }
+            (status, _) if status.is_server_error() => Outcome::down(answered),
+            (status, _) if status.is_redirection() => {
+                Outcome::failed(format!("{answered}; redirects are not followed"))
+            }
+            _ => Outcome::failed(answered),
+        }
+    }
+
+    /// How long `Retry-After` asks us to wait: seconds, or a date.
+    fn put_off(&self, now: Time) -> Option<Duration> {
+        let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        let wait = match text.parse() {
+            Ok(seconds) => Duration::from_secs(seconds),
+            Err(_) => {
+                let date = httpdate::parse_http_date(text).ok()?;
+                let now: SystemTime = UNIX_EPOCH + Duration::from_millis(now.as_ms());
+                date.duration_since(now).unwrap_or_default()
+            }
+        };
+        Some(wait.min(PUT_OFF_MAX))
+    }
+
+    /// The start of the body, as text without anything that could move a cursor.
+    fn excerpt(&self) -> Option<std::sync::Arc<str>> {
+        let start = &self.body[..self.body.len().min(EXCERPT_BYTES)];
+        let text = String::from_utf8_lossy(start);
+        // A character that was cut in two is not there.
+        let text =
+            if start.len() < self.body.len() { text.trim_end_matches('\u{fffd}') } else { &text };
+        let plain =
+            |c: char| if c.is_whitespace() { Some(' ') } else { (!c.is_control()).then_some(c) };
+        let text: String = text.trim().chars().filter_map(plain).collect();
+        (!text.is_empty()).then(|| text.into())
+    }
+}
+
+/// A length of time: text as people write it, or a number of seconds.
+fn duration(value: &serde_json::Value) -> Option<Duration> {
+    match value.as_str() {
+        Some(text) => parse_duration(text).ok(),
+        None => Duration::try_from_secs_f64(value.as_f64()?).ok(),
+    }
+}
