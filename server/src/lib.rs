@@ -6,6 +6,7 @@ pub mod config;
 mod front;
 mod listen;
 pub mod proto;
+mod registry;
 pub mod serve;
 mod silence;
 
