@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use linger::store::embedded::Embedded;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -18,6 +19,7 @@ use crate::front::app::App;
 use crate::front::beanstalk;
 use crate::front::port::Port;
 use crate::listen::listen;
+use crate::registry::Registry;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
@@ -225,9 +227,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         None => None,
     };
     let opened = {
-        let (app, config) = (app.clone(), config.clone());
+        let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
         tokio::task::spawn_blocking(move || {
             let store = open(&app, &config)?;
+            let registry = Registry::open(store.clone());
+            let registry = runtime.block_on(registry).context("cannot read who is registered")?;
+            app.set_registry(Arc::new(registry));
             app.set_store(store.clone());
             // After it, so that no port serves before `/readyz` says so. Nobody may want to know.
             let _ = is_open.send(store);

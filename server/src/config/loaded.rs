@@ -153,7 +153,7 @@ impl Sources {
 /// Whether a setting can change while the server runs.
 fn is_live(key: &str) -> bool {
     let section = key.split_once('.').map(|(section, _)| section);
-    matches!(section, Some("defaults" | "limits" | "fronts"))
+    matches!(section, Some("defaults" | "limits" | "fronts" | "workers"))
         || matches!(key, "allowed_hosts" | "log.level" | "drain")
 }
 

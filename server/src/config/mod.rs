@@ -19,6 +19,7 @@ pub use loaded::{Change, Changes, Loaded, Setting};
 pub use source::{DEFAULTS, Origin, ServeFlags};
 pub use value::{Host, Level, LogFormat, Roles};
 
+use crate::registry::{LEASE_MAX, LEASE_MIN};
 use source::Values;
 use value::Size;
 
@@ -49,6 +50,8 @@ pub struct Config {
     pub limits: Limits,
     /// Which older protocols are understood.
     pub fronts: Fronts,
+    /// How workers are registered.
+    pub workers: Workers,
     /// What is logged, and how.
     pub log: Log,
 }
@@ -95,6 +98,15 @@ pub struct Fronts {
     pub tasks: bool,
 }
 
+/// How workers are registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// How long a registration holds without a heartbeat, for those that do not say.
+    pub lease: Duration,
+    /// The most that may be registered.
+    pub max: usize,
+}
+
 /// What is logged, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -111,6 +123,7 @@ const TRANSFER_MAX: Size = Size(1 << 30);
 const REQUESTS_BYTES_MAX: Size = Size(1 << 40);
 const BATCH_JOBS_MAX: usize = 100_000;
 const AT_ONCE_MAX: usize = 10_000_000;
+const WORKERS_MAX: usize = 100_000;
 /// Less would be no time at all, and every request would be late.
 const TIME_MIN: Duration = Duration::from_millis(1);
 
@@ -176,6 +189,10 @@ impl Config {
                 ouqiang: values.take("fronts.ouqiang")?,
                 tasks: values.take("fronts.tasks")?,
             },
+            workers: Workers {
+                lease: values.take_in("workers.lease", LEASE_MIN..=LEASE_MAX)?,
+                max: values.take_in("workers.max", 1..=WORKERS_MAX)?,
+            },
             log: Log { format: values.take("log.format")?, level: values.take("log.level")? },
         };
         values.assert_all_taken();
@@ -239,6 +256,7 @@ mod tests {
                 idle_time: 5 * MINUTE,
             },
             fronts: Fronts { command: true, ouqiang: true, tasks: true },
+            workers: Workers { lease: 30 * SECOND, max: 10_000 },
             log: Log { format: LogFormat::Human, level: Level::default() },
         };
         assert_eq!(Config::defaults(), expected);

@@ -15,12 +15,15 @@ use tokio_util::task::TaskTracker;
 use super::limit::Gates;
 use super::names::Names;
 use crate::config::Config;
+use crate::registry::Registry;
 use crate::silence;
 
 /// What every request needs.
 pub(crate) struct App {
     /// The store, once all that is in it is loaded.
     store: OnceLock<Arc<Embedded>>,
+    /// Its workers, there before it is.
+    registry: OnceLock<Arc<Registry>>,
     /// How much of it is loaded until then.
     loading: Progress,
     config: ArcSwap<Config>,
@@ -38,6 +41,7 @@ impl App {
     pub(crate) fn new(config: Config, stopping: CancellationToken) -> App {
         App {
             store: OnceLock::new(),
+            registry: OnceLock::new(),
             loading: Progress::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),
@@ -51,6 +55,11 @@ impl App {
     /// Where an opening says how far it has come.
     pub(crate) fn loading(&self) -> &Progress {
         &self.loading
+    }
+
+    /// Takes the workers of the store that is to come.
+    pub(crate) fn set_registry(&self, registry: Arc<Registry>) {
+        let _ = self.registry.set(registry);
     }
 
     /// Begins to serve from this store.
@@ -89,9 +98,13 @@ impl App {
 
     /// The store; refused while it is loaded.
     pub(super) fn store(&self) -> Result<&Arc<Embedded>> {
-        self.store.get().ok_or_else(|| {
-            Error::new(Code::Unavailable, "the stored jobs are still being loaded; try again soon")
-        })
+        self.store.get().ok_or_else(loading)
+    }
+
+    /// The workers; refused while the store is loaded.
+    pub(super) fn registry(&self) -> Result<&Arc<Registry>> {
+        self.store()?;
+        self.registry.get().ok_or_else(loading)
     }
 
     /// Why the store takes no changes any more, if it does not.
@@ -184,4 +197,8 @@ impl App {
         self.store()?.settle(settles).await?;
         Ok(())
     }
+}
+
+fn loading() -> Error {
+    Error::new(Code::Unavailable, "the stored jobs are still being loaded; try again soon")
 }

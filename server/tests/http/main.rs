@@ -13,3 +13,4 @@ mod ouqiang;
 mod tasks;
 mod topics;
 mod work;
+mod workers;

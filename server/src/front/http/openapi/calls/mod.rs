@@ -5,6 +5,7 @@ pub(crate) mod old;
 mod probes;
 mod topics;
 mod work;
+mod workers;
 
 use serde_json::{Value, json};
 
@@ -16,6 +17,7 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     let mut calls = jobs::calls();
     calls.extend(work::calls());
     calls.extend(topics::calls());
+    calls.extend(workers::calls());
     calls.extend(probes::calls());
     for (on, dialect) in [
         (fronts.command, old::command as fn() -> Vec<Operation>),
@@ -37,6 +39,10 @@ pub(crate) fn tags() -> Value {
         {
             "name": "topics",
             "description": "Looking at topics and their jobs, and changing how they behave.",
+        },
+        {
+            "name": "workers",
+            "description": "Registering workers, which are called for jobs of their topics.",
         },
         {"name": "probes", "description": "Whether the server is well, and what it offers."},
         {
