@@ -107,7 +107,7 @@ impl<S: Queue> Registry<S> {
         if let Some(ousted) = put.ousted {
             self.save(&ousted, None).await?;
         }
-        self.tell(&put.worker);
+        self.tell(&put.worker, put.worker.said.topics.clone());
         Ok((put.worker, if put.replaced { Registered::Replaced } else { Registered::New }))
     }
 
@@ -115,8 +115,8 @@ impl<S: Queue> Registry<S> {
     pub(crate) async fn heartbeat(&self, id: &Id, state: Option<State>) -> Result<Worker> {
         let now = self.now();
         let (worker, came) = self.roster_at(now).keep(id, state, now)?;
-        if came {
-            self.tell(&worker);
+        if !came.is_empty() {
+            self.tell(&worker, came);
         }
         // On a full disk nothing can be stored, and it is by finishing jobs that room is made: who
         // is alive stays so. What is lost with a restart, the next heartbeat brings back.
@@ -173,10 +173,9 @@ impl<S: Queue> Registry<S> {
         Changes(self.came.subscribe())
     }
 
-    fn tell(&self, worker: &Worker) {
-        let Said { app, topics, .. } = &worker.said;
+    fn tell(&self, worker: &Worker, topics: Arc<[Topic]>) {
         // Nobody may want to know.
-        let _ = self.came.send(Came { app: app.clone(), topics: topics.clone() });
+        let _ = self.came.send(Came { app: worker.said.app.clone(), topics });
     }
 
     /// Writes until what is stored is what is known. `written` is what this caller has written

@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use linger::error::{Code, Error, Result};
@@ -20,6 +21,10 @@ use super::worker::{
 /// would never show that it is well if nobody called it.
 const FAILED_LATELY: Duration = Duration::from_secs(10);
 
+/// How many lines are remembered in which nobody was found. What is beyond waits for somebody to
+/// register.
+const MISSED_MAX: usize = 10_000;
+
 /// All workers that are registered.
 #[derive(Default)]
 pub(super) struct Roster {
@@ -30,6 +35,8 @@ pub(super) struct Roster {
     places: HashMap<(AppName, Url), Id>,
     /// Those who take turns.
     lines: HashMap<Line, Turns>,
+    /// Where nobody was found.
+    missed: HashSet<Line>,
 }
 
 struct Entry {
@@ -111,21 +118,40 @@ impl Roster {
         Put { worker: self.shown(&id, now), replaced, ousted }
     }
 
-    /// Gives a worker a full lease anew, and maybe another state. The second answer is whether it
-    /// is live and was not.
+    /// Gives a worker a full lease anew, and maybe another state. The second answer is for which
+    /// topics it comes to life by that.
     pub(super) fn keep(
         &mut self,
         id: &Id,
         state: Option<State>,
         now: Now,
-    ) -> Result<(Worker, bool)> {
+    ) -> Result<(Worker, Arc<[Topic]>)> {
         let mut entry = self.take(id).ok_or_else(|| unknown(id))?;
         let before = entry.said.state;
         entry.said.state = state.unwrap_or(before);
         entry.until = end_of(entry.said.lease, now);
-        let came = before != State::Live && entry.said.state == State::Live;
+        let came = match (before, entry.said.state) {
+            (_, State::Draining) => Arc::default(),
+            (State::Draining, State::Live) => entry.said.topics.clone(),
+            (State::Live, State::Live) => self.missed_of(&entry.said),
+        };
         self.insert(id.clone(), entry);
         Ok((self.shown(id, now), came))
+    }
+
+    /// Those topics of a worker for which nobody was found when somebody was last looked for.
+    ///
+    /// Whoever found nobody may begin to wait only after one has come, and would not hear of it:
+    /// so each heartbeat tells again, until somebody is found.
+    fn missed_of(&self, said: &Said) -> Arc<[Topic]> {
+        if self.missed.is_empty() {
+            return Arc::default();
+        }
+        let is_missed = |topic: &&Topic| {
+            let mut lines = [None, Some(said.app.clone())].into_iter();
+            lines.any(|app| self.missed.contains(&(app, (*topic).clone())))
+        };
+        said.topics.iter().filter(is_missed).cloned().collect()
     }
 
     /// Forgets a worker, and answers how it stood.
@@ -167,9 +193,14 @@ impl Roster {
         most: usize,
         now: Now,
     ) -> Vec<Instance> {
-        let Some(turns) = self.lines.get_mut(&(app.cloned(), topic.clone())) else {
+        let line = (app.cloned(), topic.clone());
+        let Some(turns) = self.lines.get_mut(&line) else {
+            if self.missed.len() < MISSED_MAX {
+                self.missed.insert(line);
+            }
             return Vec::new();
         };
+        self.missed.remove(&line);
         let workers = &self.workers;
         let in_turn = || turns.in_turn().map(|id| (id, &workers[id]));
         let well = in_turn().filter(|(_, entry)| !entry.has_failed_lately(now));

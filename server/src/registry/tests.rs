@@ -164,7 +164,7 @@ async fn who_comes_to_life_is_told() {
     assert_eq!(changes.next().await, came(&worker));
     assert!(changes.0.is_empty());
     for _ in 0..=CAME_MAX {
-        registry.tell(&worker);
+        registry.tell(&worker, worker.said.topics.clone());
     }
     assert_eq!(changes.next().await, Some(Change::All));
     drop(registry);

@@ -66,6 +66,11 @@ impl Url {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The url for errors: what follows the question mark may be a secret.
+    pub(crate) fn without_query(&self) -> &str {
+        self.0.split('?').next().unwrap_or_default()
+    }
 }
 
 impl FromStr for Url {

@@ -142,16 +142,16 @@ fn a_lease_ends_by_the_monotonic_clock_and_is_told_by_the_wall() {
 fn one_that_drains_is_not_chosen_and_stays_registered() {
     let mut roster = roster_of(&["a", "b"]);
     let (worker, came) = roster.keep(&id("a"), Some(State::Draining), at(1)).unwrap();
-    assert_eq!((worker.said.state, came), (State::Draining, false));
+    assert_eq!((worker.said.state, came.len()), (State::Draining, 0));
     assert_eq!(chosen(&mut roster, at(1)), "b");
     // A plain heartbeat does not change its mind.
     let (worker, came) = roster.keep(&id("a"), None, at(2)).unwrap();
-    assert_eq!((worker.said.state, came), (State::Draining, false));
+    assert_eq!((worker.said.state, came.len()), (State::Draining, 0));
     assert_eq!(worker.expires, at(32).time());
     assert_eq!(chosen(&mut roster, at(2)), "b");
     let (worker, came) = roster.keep(&id("a"), Some(State::Live), at(3)).unwrap();
-    assert_eq!((worker.said.state, came), (State::Live, true));
-    assert!(!roster.keep(&id("a"), Some(State::Live), at(3)).unwrap().1);
+    assert_eq!((worker.said.state, &*came), (State::Live, &[topic("t")][..]));
+    assert!(roster.keep(&id("a"), Some(State::Live), at(3)).unwrap().1.is_empty());
     assert_eq!(chosen(&mut roster, at(3)), "ab");
     // To register again is to be live again.
     roster.keep(&id("a"), Some(State::Draining), at(4)).unwrap();
@@ -176,6 +176,29 @@ fn one_that_failed_lately_comes_after_the_others() {
     assert_eq!(chosen(&mut roster, at(10)), "bca");
     assert_eq!(chosen(&mut roster, at(11)), "abc");
     assert_eq!(chosen(&mut roster, at(13)), "bca");
+}
+
+#[test]
+fn where_nobody_was_found_each_heartbeat_tells_until_somebody_is() {
+    let mut roster = Roster::default();
+    for (name, of) in [(Some("shop"), "t"), (None, "u"), (Some("mail"), "v")] {
+        assert_eq!(chosen_of(&mut roster, name, of, at(0)), "");
+    }
+    put(&mut roster, "a", "shop", &["t", "u", "v"], at(1));
+    let told = |roster: &mut Roster| {
+        let topics = roster.keep(&id("a"), None, at(1)).unwrap().1;
+        topics.iter().map(Topic::as_str).collect::<String>()
+    };
+    assert_eq!(told(&mut roster), "tu");
+    assert_eq!(told(&mut roster), "tu");
+    assert_eq!(chosen(&mut roster, at(1)), "a");
+    assert_eq!(told(&mut roster), "u");
+    assert_eq!(chosen_of(&mut roster, None, "u", at(1)), "a");
+    assert_eq!(told(&mut roster), "");
+    // One that drains is found by nobody, and has nothing to tell.
+    roster.keep(&id("a"), Some(State::Draining), at(1)).unwrap();
+    assert_eq!(chosen(&mut roster, at(1)), "");
+    assert_eq!(told(&mut roster), "");
 }
 
 #[test]
