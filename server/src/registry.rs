@@ -95,17 +95,18 @@ impl<S: Queue> Registry<S> {
             roster.check_room(&id, max)?;
             (id, Said::new(new, now.time()))
         };
-        // Stored first: a registration that is refused for want of room was not made.
+        // Stored first, so that one that is refused for want of room was not made; and again when
+        // it is known, since others may have written in between.
         self.write(&id, &said).await?;
         let put = {
             let now = self.now();
             let mut roster = self.roster_at(now);
-            roster.check_room(&id, max).map(|()| roster.put(id.clone(), said.clone(), now))
+            roster.check_room(&id, max).map(|()| roster.put(id.clone(), said, now))
         };
-        self.save(&id, Some(said)).await?;
+        self.keep_stored(&id).await;
         let put = put?;
         if let Some(ousted) = put.ousted {
-            self.save(&ousted, None).await?;
+            self.keep_stored(&ousted).await;
         }
         self.tell(&put.worker, put.worker.said.topics.clone());
         Ok((put.worker, if put.replaced { Registered::Replaced } else { Registered::New }))
@@ -118,15 +119,7 @@ impl<S: Queue> Registry<S> {
         if !came.is_empty() {
             self.tell(&worker, came);
         }
-        // On a full disk nothing can be stored, and it is by finishing jobs that room is made: who
-        // is alive stays so. What is lost with a restart, the next heartbeat brings back.
-        let saved = self.save(id, None).await;
-        let was_unsaved = self.unsaved.swap(saved.is_err(), Ordering::Relaxed);
-        match saved {
-            Err(why) if !was_unsaved => tracing::warn!("heartbeats cannot be stored: {why}"),
-            Ok(()) if was_unsaved => tracing::info!("heartbeats are stored again"),
-            _ => {}
-        }
+        self.keep_stored(id).await;
         Ok(worker)
     }
 
@@ -134,7 +127,7 @@ impl<S: Queue> Registry<S> {
     pub(crate) async fn deregister(&self, id: &Id) -> Result<Worker> {
         let now = self.now();
         let worker = self.roster_at(now).remove(id, now)?;
-        self.save(id, None).await?;
+        self.save(id).await?;
         Ok(worker)
     }
 
@@ -178,18 +171,33 @@ impl<S: Queue> Registry<S> {
         let _ = self.came.send(Came { app: worker.said.app.clone(), topics });
     }
 
-    /// Writes until what is stored is what is known. `written` is what this caller has written
-    /// already: of two who change one worker at once, the first to know may be the last to write.
-    async fn save(&self, id: &Id, mut written: Option<Said>) -> Result<()> {
+    /// Stores what is known of a worker, if that can be.
+    ///
+    /// On a full disk it cannot, and it is by finishing jobs that room is made: who is alive stays
+    /// so. What is lost with a restart, the next heartbeat brings back.
+    async fn keep_stored(&self, id: &Id) {
+        let saved = self.save(id).await;
+        let was_unsaved = self.unsaved.swap(saved.is_err(), Ordering::Relaxed);
+        match saved {
+            Err(why) if !was_unsaved => tracing::warn!("workers cannot be stored: {why}"),
+            Ok(()) if was_unsaved => tracing::info!("workers are stored again"),
+            _ => {}
+        }
+    }
+
+    /// Writes until what was written is what is known: of two who change one worker at once, the
+    /// first to know may be the last to write.
+    async fn save(&self, id: &Id) -> Result<()> {
+        let mut known = self.roster().said(id).cloned();
         loop {
-            let known = self.roster().said(id).cloned();
-            match known {
-                None => return self.erase(id).await,
-                Some(said) if written.as_ref() == Some(&said) => return Ok(()),
-                Some(said) => {
-                    self.write(id, &said).await?;
-                    written = Some(said);
-                }
+            match &known {
+                Some(said) => self.write(id, said).await?,
+                None => self.erase(id).await?,
+            }
+            let written = known;
+            known = self.roster().said(id).cloned();
+            if known == written {
+                return Ok(());
             }
         }
     }

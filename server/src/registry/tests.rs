@@ -130,22 +130,6 @@ async fn one_too_many_is_refused_and_not_stored() {
 }
 
 #[tokio::test]
-async fn a_write_that_comes_late_is_put_right() {
-    let (store, _clock) = store();
-    let registry = Registry::open(store.clone()).await.unwrap();
-    let (worker, _) = registry.register(registration(Some("a"), "http://a"), 9).await.unwrap();
-    registry.heartbeat(&id("a"), Some(State::Draining)).await.unwrap();
-    // What a slower caller knew before that.
-    registry.write(&id("a"), &worker.said).await.unwrap();
-    registry.save(&id("a"), Some(worker.said.clone())).await.unwrap();
-    assert_eq!(stored(&store).await[0].1.state, State::Draining);
-    registry.deregister(&id("a")).await.unwrap();
-    registry.write(&id("a"), &worker.said).await.unwrap();
-    registry.save(&id("a"), Some(worker.said)).await.unwrap();
-    assert_eq!(stored(&store).await, []);
-}
-
-#[tokio::test]
 async fn who_comes_to_life_is_told() {
     let (store, _clock) = store();
     let registry = Registry::open(store).await.unwrap();
@@ -184,4 +168,41 @@ async fn a_call_that_is_dropped_has_failed() {
     drop(registry.calling(&id("a")));
     assert_eq!((health().under_way, health().deliveries, health().failures), (0, 2, 1));
     assert_eq!(health().last_error.as_deref(), Some("it did not answer in time"));
+}
+
+/// Has something done to a worker, one thing after the other by number.
+async fn deed(registry: &Registry<Memory>, number: usize) {
+    let name = id(["a", "b"][number % 2]);
+    let _ = match number / 2 % 5 {
+        0 => {
+            let url = ["http://x", "http://y"][number / 10 % 2];
+            registry.register(registration(Some(name.as_str()), url), 9).await.map(drop)
+        }
+        1 => registry.heartbeat(&name, None).await.map(drop),
+        2 => registry.heartbeat(&name, Some(State::Draining)).await.map(drop),
+        3 => registry.heartbeat(&name, Some(State::Live)).await.map(drop),
+        _ => registry.deregister(&name).await.map(drop),
+    };
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whatever_happens_at_once_what_is_stored_is_what_is_known() {
+    let (store, _clock) = store();
+    let registry = Arc::new(Registry::open(store.clone()).await.unwrap());
+    for round in 0..3000 {
+        let callers = [7, 11, 13].map(|pace| {
+            let registry = registry.clone();
+            tokio::spawn(async move {
+                for n in 0..3 {
+                    deed(&registry, round * pace + n * 3).await;
+                }
+            })
+        });
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        let known = registry.list(&Filter::default(), None, 9);
+        let known: Vec<_> = known.into_iter().map(|it| (it.id.to_string(), it.said)).collect();
+        assert_eq!(stored(&store).await, known, "after round {round}");
+    }
 }
