@@ -4,7 +4,7 @@ mod body;
 mod target;
 
 pub use body::{Body, Form};
-pub use target::{Confirm, ContentType, Target, Traceparent};
+pub use target::{Confirm, ContentType, Destination, Envelope, Target, Traceparent};
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,6 +100,8 @@ pub struct Spec {
     pub target: Option<Target>,
     /// When a push counts as finished; else the topic's.
     pub confirm: Option<Confirm>,
+    /// What a push makes of the body; else the topic's.
+    pub envelope: Option<Envelope>,
     /// How long it stays visible when finished; else the topic's.
     pub retain: Option<Duration>,
     /// The caller's trace, continued at delivery.
@@ -140,6 +142,7 @@ impl NewJob {
             repeat: None,
             target: None,
             confirm: None,
+            envelope: None,
             retain: None,
             traceparent: None,
         };
@@ -247,6 +250,12 @@ impl Job {
     /// What a push must do to count as finished.
     pub fn confirm(mut self, confirm: Confirm) -> Job {
         self.job.spec.confirm = Some(confirm);
+        self
+    }
+
+    /// What a push makes of the body.
+    pub fn envelope(mut self, envelope: Envelope) -> Job {
+        self.job.spec.envelope = Some(envelope);
         self
     }
 

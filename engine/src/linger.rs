@@ -254,12 +254,10 @@ impl<Q: Queue> Linger<Q> {
         Ok(self.queue.pop(ask).await?.pop())
     }
 
-    /// Ends the attempt of a job that was popped. [`Outcome::leave`] changes nothing.
+    /// Ends the attempt of a job that was popped.
     pub async fn settle(&self, job: &Delivery, outcome: Outcome) -> Result<()> {
-        match outcome.settle(job) {
-            Some(settle) => only(self.queue.settle(vec![settle]).await?).map(|_: Changed| ()),
-            None => Ok(()),
-        }
+        let settle = outcome.settle(job);
+        only(self.queue.settle(vec![settle]).await?).map(|_: Changed| ())
     }
 
     /// Sets, pauses, resumes, empties or forgets a topic, and counts the jobs that are gone by it.

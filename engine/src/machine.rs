@@ -31,6 +31,7 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>, now: Now) -> Result<S
         Event::Again { lease, retry_in_ms } => walk.again(*lease, *retry_in_ms),
         Event::Release { lease, delay_ms, priority } => walk.release(*lease, *delay_ms, *priority),
         Event::Touch { lease, ttr } => walk.touch(*lease, *ttr),
+        Event::Leave(lease) => walk.leave(*lease),
         Event::Bury { lease, priority } => walk.bury(*lease, *priority),
         Event::Update { due, priority } => walk.update(*due, *priority),
         Event::Run => walk.run(),
@@ -97,8 +98,8 @@ impl Walk<'_> {
         keep(life, None)
     }
 
-    fn recall(&self, lease: Lease) -> Walked {
-        self.holder(Some(lease))?;
+    fn recall(&self, lease: Option<Lease>) -> Walked {
+        self.holder(lease)?;
         let mut life = self.attempt_given_back();
         life.tally.reserves -= 1;
         // Nobody saw it, so nobody may finish it by its id alone.
@@ -246,6 +247,13 @@ impl Walk<'_> {
     fn touch(&self, lease: Option<Lease>, ttr: Option<Ttr>) -> Walked {
         let mut hold = self.holder(lease)?;
         hold.until = self.now.tick.plus_ms(ttr.unwrap_or(hold.ttr).as_ms());
+        Ok(keep(Life { state: State::Reserved(hold), ..self.life.clone() }, None))
+    }
+
+    fn leave(&self, lease: Option<Lease>) -> Walked {
+        let mut hold = self.holder(lease)?;
+        hold.until = self.now.tick.plus_ms(hold.ttr.as_ms());
+        hold.owner = None;
         Ok(keep(Life { state: State::Reserved(hold), ..self.life.clone() }, None))
     }
 

@@ -4,6 +4,7 @@ mod change;
 mod info;
 mod kv;
 mod look;
+mod room;
 mod work;
 
 pub use change::{Action, Bulk, Change, Mode, Sweep, TopicChange};
@@ -11,6 +12,8 @@ pub use info::{Added, Changed, How, JobInfo, Key, Standing};
 pub(crate) use kv::check_sizes as check_kv_sizes;
 pub use kv::{Expect, KvEntry, KvQuery, KvWrite};
 pub use look::{Bodies, Cursor, Filter, Forecast, Page, PausedFor, Query, TopicInfo, Topics};
+pub use room::Room;
+pub(crate) use room::Taken;
 pub use work::{Ask, Delivery, Lane, LetGo, Settle, Source, Terms, Verdict};
 
 use std::sync::Arc;
@@ -106,7 +109,7 @@ pub trait Queue: Send + Sync + 'static {
     /// Leases up to `ask.max` ready jobs, waiting up to `ask.wait` for the first; empty when over.
     ///
     /// The best comes first: by priority, then due, then number, over all topics asked for that
-    /// may hand out. Waiters are served first come, first served; one that cannot be served holds
+    /// may hand out and for which there is [`Room`], if that is limited. Waiters are served first come, first served; one that cannot be served holds
     /// up nobody. Cancel safe: a dropped call leases nothing, and a job it had taken is ready
     /// again as if it had not been ([`Event::Recall`](crate::machine::Event::Recall)).
     fn pop(&self, ask: Ask) -> impl Future<Output = Result<Vec<Delivery>>> + Send;

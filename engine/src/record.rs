@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::dice::{Dice, Lease};
 use crate::error::{Code, Error, Result};
 use crate::history::{Entry, Notes, Report, What};
-use crate::job::{Body, Caller, DELAY_MAX, Id, NewJob, Patch, Spec, Target, When};
+use crate::job::{Body, Caller, DELAY_MAX, Destination, Id, NewJob, Patch, Spec, Target, When};
 use crate::machine::{Event, Hold, Life, Note, Reach, Refusal, Rules, State, Step, step};
 use crate::queue::{
     Action, Bulk, Change, Delivery, JobInfo, Key, Lane, LetGo, Settle, Standing, Terms, Verdict,
@@ -120,7 +120,7 @@ impl Record {
         Hold {
             lease: self.next_lease(force.dice),
             since: now.tick,
-            until: now.tick.plus_ms(ttr.as_ms()),
+            until: now.tick.plus_ms(terms.lease_ms(ttr, force.settings)),
             ttr,
             owner: terms.owner,
         }
@@ -145,6 +145,11 @@ impl Record {
     /// Which lane it is handed out through.
     pub fn lane(&self, settings: &Settings) -> Lane {
         if self.target(settings).is_some() { Lane::Push } else { Lane::Pull }
+    }
+
+    /// Where it is pushed to, if it is pushed.
+    pub fn destination(&self, settings: &Settings) -> Option<Destination> {
+        self.target(settings).map(|target| Destination::of(&self.spec.topic, target))
     }
 
     fn target<'a>(&'a self, settings: &'a Settings) -> Option<&'a Target> {
@@ -224,8 +229,11 @@ impl Record {
             lease: hold.lease,
             until: now.time_at(hold.until),
             ttr: hold.ttr,
+            within: settings.attempt_time(hold.ttr),
             target: self.target(settings).cloned(),
             confirm: self.spec.confirm.or(settings.confirm).unwrap_or_default(),
+            envelope: self.spec.envelope.or(settings.envelope).unwrap_or_default(),
+            headers: settings.headers.clone(),
         }
     }
 }
@@ -253,6 +261,8 @@ impl Move {
             }
             Verdict::Touch { ttr } => (Event::Touch { lease, ttr }, None),
             Verdict::Bury { error, priority } => (Event::Bury { lease, priority }, error),
+            Verdict::Leave => (Event::Leave(lease), None),
+            Verdict::Recall => (Event::Recall(lease), None),
         };
         Move { event, error, report: settle.report, by: settle.by, patch: None }
     }

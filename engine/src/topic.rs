@@ -1,11 +1,15 @@
 //! Topics: their names, their settings, and what they count.
 
+mod headers;
+
+pub use headers::Headers;
+
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::{Error, Result, excerpt};
-use crate::job::{Confirm, Target, Ttr};
+use crate::job::{Confirm, Envelope, Target, Ttr};
 use crate::name::name;
 use crate::retry::Retry;
 use crate::time::{Tick, format_duration, parse_duration};
@@ -32,6 +36,12 @@ pub struct Settings {
     pub target: Option<Target>,
     /// When a pushed job counts as finished, for jobs that do not say.
     pub confirm: Option<Confirm>,
+    /// What a push makes of the body, for jobs that do not say.
+    pub envelope: Option<Envelope>,
+    /// The most an attempt to push may take. [`PUSH_TIMEOUT`] unless set; ttr if that is shorter.
+    pub timeout: Option<Ttr>,
+    /// What every push brings along besides.
+    pub headers: Headers,
     /// How long finished jobs stay visible, for jobs that do not say.
     pub retain: Option<Duration>,
     /// How long dead jobs are kept. None: for ever.
@@ -41,6 +51,9 @@ pub struct Settings {
     /// The most jobs reserved at once.
     pub concurrency: Option<NonZeroU32>,
 }
+
+/// The most an attempt to push takes where the topic does not say.
+pub const PUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What holds for jobs whose topic does not say either.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +69,13 @@ pub struct Defaults {
 impl Default for Defaults {
     fn default() -> Self {
         Defaults { ttr: Ttr::DEFAULT, retry: Retry::default(), retain: None }
+    }
+}
+
+impl Settings {
+    /// How long an attempt to push may take, of a job with this ttr.
+    pub fn attempt_time(&self, ttr: Ttr) -> Duration {
+        ttr.as_duration().min(self.timeout.map_or(PUSH_TIMEOUT, Ttr::as_duration))
     }
 }
 

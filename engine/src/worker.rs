@@ -4,6 +4,7 @@
 mod attempt;
 mod crew;
 mod dispatch;
+mod lanes;
 mod runner;
 
 use std::fmt;
@@ -15,8 +16,10 @@ use serde::de::DeserializeOwned;
 
 use crate::history::Report;
 use crate::queue::{Delivery, Settle, Verdict};
+use lanes::Word;
 
 pub use crew::CONCURRENCY_DEFAULT;
+pub use lanes::Limits;
 pub use runner::{Drained, Hire, Runner, Totals};
 
 /// Does the work of a job, one attempt at a time. A closure that takes a [`Delivery`] is one.
@@ -97,40 +100,56 @@ where
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the store is told; none leaves the job reserved.
-    verdict: Option<Verdict>,
+    verdict: Verdict,
     report: Option<Report>,
+    /// Whether the destination is at fault.
+    down: bool,
 }
 
 impl Outcome {
     /// The job is done.
     pub fn done() -> Outcome {
-        Outcome::new(Some(Verdict::Finish))
+        Outcome::new(Verdict::Finish)
     }
 
     /// The attempt failed: again at the next step, if the job has attempts left.
     pub fn failed(error: impl fmt::Display) -> Outcome {
-        Outcome::new(Some(Verdict::Fail { error: text(error), retry_in: None }))
+        Outcome::new(Verdict::Fail { error: text(error), retry_in: None })
+    }
+
+    /// The attempt failed, and not for the job's sake: where it was to go cannot be reached, or is
+    /// broken. After several in a row nothing more is sent there for a while.
+    pub fn down(error: impl fmt::Display) -> Outcome {
+        Outcome { down: true, ..Outcome::failed(error) }
     }
 
     /// Not yet: again at the next step. Uses an attempt, but is no failure.
     pub fn again() -> Outcome {
-        Outcome::new(Some(Verdict::Again { retry_in: None }))
+        Outcome::new(Verdict::Again { retry_in: None })
     }
 
     /// Gives the job back, not to be handed out before `delay` is over. Uses no attempt.
     pub fn release(delay: Duration) -> Outcome {
-        Outcome::new(Some(Verdict::Release { delay, priority: None }))
+        Outcome::new(Verdict::Release { delay, priority: None })
+    }
+
+    /// Not begun, for want of anyone who would take it: as if it had not been handed out.
+    ///
+    /// A runner that pushes takes no more jobs for the same destination until
+    /// [`Runner::reopen`].
+    pub fn not_now() -> Outcome {
+        Outcome::new(Verdict::Recall)
     }
 
     /// Puts the job on the dead shelf at once: no further attempt would help.
     pub fn dead(error: impl fmt::Display) -> Outcome {
-        Outcome::new(Some(Verdict::Bury { error: Some(text(error)), priority: None }))
+        Outcome::new(Verdict::Bury { error: Some(text(error)), priority: None })
     }
 
-    /// Leaves the job reserved, for someone else to settle with the lease before it runs out.
+    /// Leaves the job reserved, for someone else to settle with the lease before ttr, counted from
+    /// now, runs out.
     pub fn leave() -> Outcome {
-        Outcome::new(None)
+        Outcome::new(Verdict::Leave)
     }
 
     /// [`Outcome::done`], or [`Outcome::failed`] with the error's text.
@@ -143,9 +162,7 @@ impl Outcome {
 
     /// After a failure or "not yet", waits this long instead of the next step.
     pub fn retry_in(mut self, wait: Duration) -> Outcome {
-        if let Some(Verdict::Fail { retry_in, .. } | Verdict::Again { retry_in }) =
-            &mut self.verdict
-        {
+        if let Verdict::Fail { retry_in, .. } | Verdict::Again { retry_in } = &mut self.verdict {
             *retry_in = Some(wait);
         }
         self
@@ -157,25 +174,39 @@ impl Outcome {
         self
     }
 
-    /// What to tell the store about this delivery; nothing if it is left.
-    pub fn settle(self, job: &Delivery) -> Option<Settle> {
-        let settle = Settle::delivery(job, self.verdict?);
-        Some(Settle { report: self.report, ..settle })
+    /// Whether the destination is at fault.
+    pub fn is_down(&self) -> bool {
+        self.down
     }
 
-    fn new(verdict: Option<Verdict>) -> Outcome {
-        Outcome { verdict, report: None }
+    /// What to tell the store about this delivery.
+    pub fn settle(self, job: &Delivery) -> Settle {
+        Settle { report: self.report, ..Settle::delivery(job, self.verdict) }
+    }
+
+    fn new(verdict: Verdict) -> Outcome {
+        Outcome { verdict, report: None, down: false }
+    }
+
+    /// What it says of where the job went.
+    fn word(&self) -> Word {
+        match &self.verdict {
+            Verdict::Recall => Word::Nobody,
+            _ if self.down => Word::Down,
+            _ => Word::Up,
+        }
     }
 
     /// How far from done it is.
     fn badness(&self) -> u8 {
         match &self.verdict {
-            Some(Verdict::Finish | Verdict::Touch { .. }) => 0,
-            None => 1,
-            Some(Verdict::Release { .. }) => 2,
-            Some(Verdict::Again { .. }) => 3,
-            Some(Verdict::Fail { .. }) => 4,
-            Some(Verdict::Bury { .. }) => 5,
+            Verdict::Finish | Verdict::Touch { .. } => 0,
+            Verdict::Leave => 1,
+            Verdict::Recall => 2,
+            Verdict::Release { .. } => 3,
+            Verdict::Again { .. } => 4,
+            Verdict::Fail { .. } => 5,
+            Verdict::Bury { .. } => 6,
         }
     }
 }

@@ -179,7 +179,7 @@ async fn a_lease_outlives_the_process_unless_it_is_tied_to_a_connection() {
     add(&store, Job::new("t", "free").id("1")).await;
     add(&store, Job::new("t", "tied").id("2")).await;
     let free = store.pop(Ask::one(topic("t"))).await.unwrap().remove(0);
-    let terms = Terms { ttr: None, owner: Some(Owner(7)) };
+    let terms = Terms { ttr: None, owner: Some(Owner(7)), grace: None };
     let tied = store.pop(Ask { terms, ..Ask::one(topic("t")) }).await.unwrap().remove(0);
     drop(store);
 

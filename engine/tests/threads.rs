@@ -64,7 +64,7 @@ fn ask(chance: &mut Chance) -> Ask {
         1 => Source::These(TOPICS.map(topic).to_vec()),
         _ => Source::These(vec![topic(TOPICS[chance.below(3) as usize])]),
     };
-    let terms = Terms { ttr: Some(Ttr::new(HOUR).unwrap()), owner: None };
+    let terms = Terms { ttr: Some(Ttr::new(HOUR).unwrap()), owner: None, grace: None };
     Ask { from, max: 1 + chance.below(3) as u32, wait: HOUR, terms, ..Ask::one(topic("a")) }
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::error::{Error, Result, excerpt};
+use crate::topic::Topic;
 
 /// Where a job is pushed when it is due, as a URL.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -131,6 +132,57 @@ impl FromStr for Traceparent {
     }
 }
 
+/// Where pushes go that fail and wait together: a host, a sink, or the workers of a topic.
+///
+/// Concurrency is bounded and failures are counted by it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Destination(Arc<str>);
+
+impl Destination {
+    /// Where a job of this topic goes that is pushed to `target`.
+    pub fn of(topic: &Topic, target: &Target) -> Destination {
+        let text = target.as_str();
+        Destination(match text.split_once("://") {
+            Some((_, rest)) => {
+                let path = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+                text[..text.len() - rest.len() + path].into()
+            }
+            // Those who work for one topic may be well while those for another are not.
+            None if text.starts_with("worker:") => format!("{text}/{topic}").into(),
+            None => text.into(),
+        })
+    }
+
+    /// As people see it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// What a push makes of a job's body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Envelope {
+    /// The body as it is.
+    #[default]
+    Body,
+    /// The body as it is, described by the headers of a CloudEvent.
+    CloudEvents,
+    /// A callback of the task calls: the body is its `args`.
+    Task,
+}
+
 /// When a pushed job counts as finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Confirm {
@@ -170,6 +222,22 @@ mod tests {
             "HTTP//x",
         ] {
             assert_eq!(bad.parse::<Target>().unwrap_err().at_field(), Some("target"), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_destination_is_what_fails_together() {
+        for (target, destination) in [
+            ("http://a", "http://a"),
+            ("https://a.b:8443/c?d=e", "https://a.b:8443"),
+            ("https://a.b?d=/e", "https://a.b"),
+            ("grpc://h:1/svc/m", "grpc://h:1"),
+            ("worker:", "worker:/mail"),
+            ("worker:shop", "worker:shop/mail"),
+            ("sink:events", "sink:events"),
+        ] {
+            let of = Destination::of(&"mail".parse().unwrap(), &target.parse().unwrap());
+            assert_eq!(of.as_str(), destination, "{target}");
         }
     }
 

@@ -18,8 +18,8 @@ pub enum Event {
     Reserve(Hold),
     /// It is handed out because someone asked for this very job.
     ReserveNamed(Hold),
-    /// The one it was handed to was gone before the answer was written.
-    Recall(Lease),
+    /// The one it was handed to was gone before the answer was written, or never began.
+    Recall(Option<Lease>),
     /// The lease may have run out.
     Expire,
     /// The connection that held it is gone.
@@ -56,6 +56,8 @@ pub enum Event {
         /// This long from now instead of the lease's own length.
         ttr: Option<Ttr>,
     },
+    /// The holder leaves it to whoever has the lease.
+    Leave(Option<Lease>),
     /// The holder puts it on the dead shelf.
     Bury {
         /// The holder's proof.

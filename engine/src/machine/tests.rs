@@ -19,6 +19,7 @@ reserve             | wrong    | reserved| wrong   | wrong   | reserved| wrong  
 reserve named       | reserved | reserved| reserved| wrong   | reserved| wrong    | reserved| wrong
 recall, its lease   | lost     | lost    | lost    | lost    | lost    | ready    | lost    | lost
 recall, other lease | lost     | lost    | lost    | lost    | lost    | lost     | lost    | lost
+recall, by id       | wrong    | wrong   | wrong   | wrong   | wrong   | ready    | wrong   | wrong
 expire, too early   | same     | same    | same    | same    | same    | same     | same    | same
 expire              | same     | same    | same    | same    | same    | ready    | same    | same
 lost                | wrong    | wrong   | wrong   | wrong   | wrong   | ready    | wrong   | wrong
@@ -39,6 +40,9 @@ release with a delay| wrong    | wrong   | wrong   | wrong   | wrong   | delayed
 touch, its lease    | lost     | lost    | lost    | lost    | lost    | reserved | lost    | lost
 touch, other lease  | lost     | lost    | lost    | lost    | lost    | lost     | lost    | lost
 touch, by id        | wrong    | wrong   | wrong   | wrong   | wrong   | reserved | wrong   | wrong
+leave, its lease    | lost     | lost    | lost    | lost    | lost    | reserved | lost    | lost
+leave, other lease  | lost     | lost    | lost    | lost    | lost    | lost     | lost    | lost
+leave, by id        | wrong    | wrong   | wrong   | wrong   | wrong   | reserved | wrong   | wrong
 bury, its lease     | lost     | lost    | lost    | lost    | lost    | dead     | lost    | lost
 bury, other lease   | lost     | lost    | lost    | lost    | lost    | lost     | lost    | lost
 bury, by id         | wrong    | wrong   | wrong   | wrong   | wrong   | dead     | wrong   | wrong
@@ -122,7 +126,7 @@ fn event(row: &str) -> (Event, Now) {
         "due" => Event::Due,
         "reserve" => Event::Reserve(hold()),
         "reserve named" => Event::ReserveNamed(hold()),
-        "recall" => Event::Recall(lease.unwrap()),
+        "recall" => Event::Recall(lease),
         "expire" => Event::Expire,
         "lost" => Event::Lost,
         "finish" => Event::Finish(lease),
@@ -131,6 +135,7 @@ fn event(row: &str) -> (Event, Now) {
         "release" => Event::Release { lease, delay_ms, priority },
         "release with a delay" => Event::Release { lease, delay_ms: 5, priority },
         "touch" => Event::Touch { lease, ttr },
+        "leave" => Event::Leave(lease),
         "bury" => Event::Bury { lease, priority },
         "update" => Event::Update { due: None, priority },
         "update the due time" => Event::Update { due: Some(time(NOW_MS + 1)), priority },
@@ -151,7 +156,7 @@ fn event(row: &str) -> (Event, Now) {
 }
 
 /// The events, by the first words of their rows.
-const EVENTS: [&str; 19] = [
+const EVENTS: [&str; 20] = [
     "due",
     "reserve",
     "reserve named",
@@ -163,6 +168,7 @@ const EVENTS: [&str; 19] = [
     "again",
     "release",
     "touch",
+    "leave",
     "bury",
     "update",
     "run",
@@ -187,14 +193,15 @@ fn event_name(event: &Event) -> &'static str {
         Event::Again { .. } => 8,
         Event::Release { .. } => 9,
         Event::Touch { .. } => 10,
-        Event::Bury { .. } => 11,
-        Event::Update { .. } => 12,
-        Event::Run => 13,
-        Event::Redrive => 14,
-        Event::Hold => 15,
-        Event::Unhold => 16,
-        Event::Delete(_) => 17,
-        Event::Lapse => 18,
+        Event::Leave(_) => 11,
+        Event::Bury { .. } => 12,
+        Event::Update { .. } => 13,
+        Event::Run => 14,
+        Event::Redrive => 15,
+        Event::Hold => 16,
+        Event::Unhold => 17,
+        Event::Delete(_) => 18,
+        Event::Lapse => 19,
     };
     EVENTS[index]
 }
@@ -261,7 +268,7 @@ fn an_attempt_is_used_by_failure_and_given_back_by_release_and_recall() {
     let reserved = life("reserved");
     let release = Event::Release { lease: None, delay_ms: 0, priority: Some(3) };
     for (event, attempt) in
-        [(fail(), 1), (Event::Lost, 1), (release.clone(), 0), (Event::Recall(its_lease()), 0)]
+        [(fail(), 1), (Event::Lost, 1), (release.clone(), 0), (Event::Recall(Some(its_lease())), 0)]
     {
         assert_eq!(after(&reserved, event.clone(), &rules, now()).attempt, attempt, "{event:?}");
     }

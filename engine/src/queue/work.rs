@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::{JobInfo, Key, POP_MAX};
+use super::{JobInfo, Key, POP_MAX, Room};
 use crate::dice::Lease;
 use crate::error::{Error, Result};
 use crate::history::Report;
-use crate::job::{Body, Caller, Confirm, Id, Target, Ttr};
+use crate::job::{Body, Caller, Confirm, Envelope, Id, Target, Ttr};
 use crate::machine::Owner;
-use crate::time::Time;
-use crate::topic::Topic;
+use crate::time::{Time, duration_ms};
+use crate::topic::{Headers, Settings, Topic};
 
 /// A job that was handed out, with the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,16 @@ pub struct Delivery {
     pub until: Time,
     /// How long it was given for.
     pub ttr: Ttr,
+    /// How long an attempt to push it may take: ttr, at most the topic's time-out.
+    pub within: Duration,
     /// Where to push it: the job's own target or its topic's.
     pub target: Option<Target>,
     /// When a push counts as finished: the job's own say or its topic's.
     pub confirm: Confirm,
+    /// What a push makes of the body: the job's own say or its topic's.
+    pub envelope: Envelope,
+    /// What a push brings along besides.
+    pub headers: Headers,
 }
 
 impl Delivery {
@@ -71,6 +77,8 @@ pub struct Ask {
     pub wait: Duration,
     /// On what terms they are leased.
     pub terms: Terms,
+    /// For how many there is room by where they go; for any, if not given. Of the push lane.
+    pub room: Option<Arc<Room>>,
 }
 
 impl Ask {
@@ -82,6 +90,7 @@ impl Ask {
             max: 1,
             wait: Duration::ZERO,
             terms: Terms::default(),
+            room: None,
         }
     }
 
@@ -90,6 +99,11 @@ impl Ask {
         if self.max == 0 || self.max > POP_MAX {
             let max = self.max;
             return Err(Error::invalid("max", format!("max is {max}; give 1 to {POP_MAX}")));
+        }
+        if self.room.is_some() && self.lane == Lane::Pull {
+            let message =
+                "room is limited for jobs that are pushed; ask for those, or leave it out";
+            return Err(Error::invalid("room", message));
         }
         match &self.from {
             Source::These(topics) if topics.is_empty() => {
@@ -126,6 +140,22 @@ pub struct Terms {
     pub ttr: Option<Ttr>,
     /// Tied to this connection, stream or runner.
     pub owner: Option<Owner>,
+    /// For a push: the lease lasts this much longer than the attempt may take, so that its outcome
+    /// can be told.
+    pub grace: Option<Duration>,
+}
+
+impl Terms {
+    /// How long a job with this ttr is leased for at first.
+    pub(crate) fn lease_ms(&self, ttr: Ttr, settings: &Settings) -> u64 {
+        match self.grace {
+            None => ttr.as_ms(),
+            // No lease is stored that lasts longer than a ttr may be.
+            Some(grace) => {
+                duration_ms(settings.attempt_time(ttr).saturating_add(grace).min(Ttr::MAX))
+            }
+        }
+    }
 }
 
 /// The end of an attempt, or more time for it.
@@ -184,6 +214,11 @@ pub enum Verdict {
         /// This much from now; else as long as it was given for.
         ttr: Option<Ttr>,
     },
+    /// Leave it reserved, for whoever has the lease to settle: for its ttr from now, and whatever
+    /// becomes of the connection it was tied to.
+    Leave,
+    /// It was never begun: as if it had not been handed out.
+    Recall,
     /// Put it on the dead shelf.
     Bury {
         /// Why.

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use super::crew::Handler;
 use super::dispatch::Shared;
+use super::lanes::Word;
 use super::{Outcome, Working};
 use crate::error::{Code, Error, Result};
-use crate::queue::{Changed, Delivery, Queue, Settle, Verdict};
-use crate::time::{SECOND, Tick};
+use crate::queue::{Changed, Delivery, Lane, Queue, Settle, Verdict};
+use crate::time::{SECOND, Tick, format_duration};
 
 /// How often an outcome is told to a store that cannot take it.
 const SETTLE_TRIES_MAX: u32 = 8;
@@ -33,16 +34,30 @@ pub(super) struct Attempt<Q> {
 
 impl<Q: Queue> Attempt<Q> {
     pub(super) fn new(shared: Arc<Shared<Q>>, job: Delivery) -> Attempt<Q> {
-        let attempt = Attempt { shared, job, ends_us: AtomicU64::new(0) };
-        attempt.lease_renewed();
-        attempt
+        let now = shared.queue.clock().now();
+        let ends = now.tick.plus_ms(job.until.ms_since(now.time()));
+        Attempt { shared, job, ends_us: AtomicU64::new(ends.as_us()) }
     }
 
     /// Calls all handlers and settles the job by the worst of their outcomes.
-    pub(super) async fn run(self, handlers: Arc<[Arc<Handler>]>) {
+    pub(super) async fn run(self, handlers: Arc<[Arc<Handler>]>) -> Word {
         // Side by side rather than in turn: they share one ttr, and none can keep the others waiting.
-        let outcome = worst(handlers.iter().map(|handler| self.work(handler)).collect()).await;
+        let working = worst(handlers.iter().map(|handler| self.work(handler)).collect());
+        let outcome = match self.shared.lane {
+            Lane::Pull => working.await,
+            Lane::Push => self.in_time(working).await,
+        };
+        let word = outcome.word();
         self.settle(outcome).await;
+        word
+    }
+
+    /// A lease that runs out tells nobody why: a push ends before.
+    async fn in_time(&self, working: impl Future<Output = Outcome>) -> Outcome {
+        let within = self.job.within;
+        tokio::time::timeout(within, working).await.unwrap_or_else(|_| {
+            Outcome::down(format_args!("took longer than {}", format_duration(within)))
+        })
     }
 
     fn work<'a>(&'a self, handler: &'a Handler) -> Working<'a> {
@@ -72,10 +87,9 @@ impl<Q: Queue> Attempt<Q> {
     }
 
     async fn settle(&self, outcome: Outcome) {
-        let Some(settle) = outcome.settle(&self.job) else {
-            return self.shared.count(|totals| totals.left += 1);
-        };
+        let settle = outcome.settle(&self.job);
         let finishes = settle.verdict == Verdict::Finish;
+        let leaves = settle.verdict == Verdict::Leave;
         let mut tries = 0;
         let told = persist(|| {
             tries += 1;
@@ -89,6 +103,10 @@ impl<Q: Queue> Attempt<Q> {
             // The answer to an earlier try may have been lost on its way.
             Err(error) if tries > 1 && error.code() == Code::NotFound && finishes => {
                 self.shared.count(|totals| totals.taken(&settle.verdict));
+            }
+            // Whom it was left to was quicker.
+            Err(error) if leaves && !is_passing(&error) => {
+                self.shared.count(|totals| totals.left += 1);
             }
             Err(error) => self.not_settled(&error),
         }

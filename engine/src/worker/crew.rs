@@ -12,7 +12,7 @@ use crate::topic::Topic;
 /// How many jobs of a topic are worked on at once, unless its worker says otherwise.
 pub const CONCURRENCY_DEFAULT: usize = 1;
 /// How many jobs a runner works on at once over all topics, unless it is told otherwise.
-const ALL_DEFAULT: usize = 256;
+pub(super) const ALL_DEFAULT: usize = 256;
 
 /// Where a crew stands: at one topic, or at all of them.
 pub(super) type Post = Option<Topic>;

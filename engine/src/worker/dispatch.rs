@@ -10,15 +10,20 @@ use tokio::task::{Id as TaskId, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::attempt::{Attempt, is_passing, longer, persist};
-use super::crew::{Crews, Handler, Open, Post};
+use super::crew::{ALL_DEFAULT, Crews, Handler, Open, Post};
+use super::lanes::{Lanes, Word};
 use super::runner::{Drained, Totals};
 use crate::error::{Code, Error, Result};
+use crate::job::Destination;
 use crate::machine::Owner;
 use crate::queue::{Ask, Delivery, Lane, Queue, Settle, Terms, Verdict};
 use crate::time::{MINUTE, SECOND};
+use crate::topic::Topic;
 
 /// How long a pop waits before it is asked anew.
 const POP_WAIT: Duration = MINUTE;
+/// How much longer the lease of a push lasts than its attempt may take.
+const GRACE: Duration = SECOND.saturating_mul(5);
 /// How long handlers that were cut off have to let go; one that blocks its thread never does.
 const CUT_OFF_WAIT: Duration = SECOND;
 
@@ -34,10 +39,11 @@ pub(super) enum Phase {
 /// What the runner, its dispatcher and its attempts have in common.
 pub(super) struct Shared<Q> {
     pub(super) queue: Arc<Q>,
-    lane: Lane,
+    pub(super) lane: Lane,
     owner: Owner,
     crews: Mutex<Crews>,
-    /// Also rung when the crews have changed.
+    lanes: Mutex<Lanes>,
+    /// Also rung when the crews or lanes have changed.
     phase: watch::Sender<Phase>,
     totals: Mutex<Totals>,
 }
@@ -49,6 +55,7 @@ impl<Q> Shared<Q> {
             lane,
             owner: Owner(uuid::Uuid::new_v4().as_u64_pair().0),
             crews: Mutex::new(Crews::new()),
+            lanes: Mutex::new(Lanes::new(ALL_DEFAULT)),
             phase: watch::Sender::new(Phase::Idle),
             totals: Mutex::default(),
         }
@@ -71,6 +78,11 @@ impl<Q> Shared<Q> {
 
     pub(super) fn set_slots(&self, slots: usize) {
         self.crews().set_slots(slots);
+        self.change_lanes(|lanes| lanes.set_slots(slots));
+    }
+
+    pub(super) fn change_lanes(&self, change: impl FnOnce(&mut Lanes)) {
+        change(&mut self.lanes());
         self.phase.send_modify(|_| ());
     }
 
@@ -108,13 +120,24 @@ impl<Q> Shared<Q> {
     pub(super) fn crews(&self) -> MutexGuard<'_, Crews> {
         self.crews.lock().expect("nobody panics holding the crews")
     }
+
+    pub(super) fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().expect("nobody panics holding the lanes")
+    }
+
+    /// What there are free slots for, and room where that is limited.
+    fn wanted(&self) -> Option<Wanted> {
+        let open = self.crews().open()?;
+        let lanes = (self.lane == Lane::Push).then(|| self.lanes().changes());
+        Some(Wanted { open, lanes })
+    }
 }
 
 /// The one task that pops, and that joins every attempt it has started.
 pub(super) struct Dispatcher<Q: Queue> {
     shared: Arc<Shared<Q>>,
     phase: watch::Receiver<Phase>,
-    attempts: JoinSet<()>,
+    attempts: JoinSet<Word>,
     under_way: HashMap<TaskId, UnderWay>,
     /// How long to wait before the next pop, because the last one was refused.
     pause: Duration,
@@ -125,6 +148,15 @@ pub(super) struct Dispatcher<Q: Queue> {
 struct UnderWay {
     post: Post,
     release: Settle,
+    /// Where it is pushed to, and its topic, if it is.
+    pushed: Option<(Topic, Destination)>,
+}
+
+/// What a pop asks for.
+struct Wanted {
+    open: Open,
+    /// How the lanes were, for a push.
+    lanes: Option<u64>,
 }
 
 impl<Q: Queue> Dispatcher<Q> {
@@ -163,8 +195,9 @@ impl<Q: Queue> Dispatcher<Q> {
 
     /// Waits for jobs that have a free slot; none if what to ask for has changed meanwhile.
     async fn pop(&mut self) -> Option<Result<Vec<Delivery>>> {
-        let open = self.shared.crews().open();
-        let popping = popping(self.shared.clone(), open.as_ref(), self.pause);
+        let wanted = self.shared.wanted();
+        let next_probe = self.shared.lanes().next_probe(tokio::time::Instant::now());
+        let popping = popping(self.shared.clone(), wanted.as_ref(), self.pause);
         tokio::pin!(popping);
         loop {
             tokio::select! {
@@ -172,8 +205,9 @@ impl<Q: Queue> Dispatcher<Q> {
                 _ = self.phase.changed() => {}
                 Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
                 popped = &mut popping => return Some(popped),
+                () = at(next_probe) => return None,
             }
-            if !self.runs() || !still_right(open.as_ref(), self.shared.crews().open()) {
+            if !self.runs() || !still_right(wanted.as_ref(), self.shared.wanted().as_ref()) {
                 return None;
             }
         }
@@ -183,24 +217,32 @@ impl<Q: Queue> Dispatcher<Q> {
         let (post, handlers) = self.shared.crews().take(job.topic());
         let released = Verdict::Release { delay: Duration::ZERO, priority: None };
         let release = Settle::delivery(&job, released);
+        let pushed = job.target.as_ref().filter(|_| self.shared.lane == Lane::Push).map(|target| {
+            let (topic, to) = (job.topic().clone(), Destination::of(job.topic(), target));
+            self.shared.lanes().begin(&topic, &to);
+            (topic, to)
+        });
         let attempt = Attempt::new(self.shared.clone(), job);
         let task = self.attempts.spawn(attempt.run(handlers));
-        self.under_way.insert(task.id(), UnderWay { post, release });
+        self.under_way.insert(task.id(), UnderWay { post, release, pushed });
     }
 
     /// Frees the slot of an attempt that has ended. One that was cut off stays under way.
-    fn ended(&mut self, ended: Result<(TaskId, ()), JoinError>) {
-        let task = match ended {
-            Ok((task, ())) => task,
+    fn ended(&mut self, ended: Result<(TaskId, Word), JoinError>) {
+        let (task, word) = match ended {
+            Ok(ended) => ended,
             Err(error) if error.is_cancelled() => return,
             Err(error) => {
                 self.shared.count(|totals| totals.unsettled += 1);
                 tracing::error!(%error, "an attempt broke off; its job's lease will run out");
-                error.id()
+                (error.id(), Word::None)
             }
         };
         let under_way = self.under_way.remove(&task).expect("it was begun");
         self.shared.crews().give_back(&under_way.post);
+        if let Some((topic, to)) = &under_way.pushed {
+            self.shared.lanes().end(topic, to, word, tokio::time::Instant::now());
+        }
         self.drained.ended += u64::from(!self.runs());
     }
 
@@ -267,20 +309,31 @@ impl<Q: Queue> Drop for Dispatcher<Q> {
 }
 
 /// Whether a pop for `asked` may go on waiting: for fewer jobs than would fit by now is fine.
-fn still_right(asked: Option<&Open>, open: Option<Open>) -> bool {
-    match (asked, open) {
+fn still_right(asked: Option<&Wanted>, now: Option<&Wanted>) -> bool {
+    match (asked, now) {
         (None, None) => true,
-        (Some(asked), Some(open)) => asked.from == open.from && asked.max <= open.max,
+        (Some(asked), Some(now)) => {
+            asked.open.from == now.open.from
+                && asked.open.max <= now.open.max
+                && asked.lanes == now.lanes
+        }
         _ => false,
+    }
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => pending().await,
     }
 }
 
 async fn popping<Q: Queue>(
     shared: Arc<Shared<Q>>,
-    open: Option<&Open>,
+    wanted: Option<&Wanted>,
     pause: Duration,
 ) -> Result<Vec<Delivery>> {
-    let Some(open) = open else { return pending().await };
+    let Some(Wanted { open, lanes }) = wanted else { return pending().await };
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }
@@ -289,7 +342,8 @@ async fn popping<Q: Queue>(
         lane: shared.lane,
         max: open.max,
         wait: POP_WAIT,
-        terms: Terms { ttr: None, owner: Some(shared.owner) },
+        room: lanes.map(|_| Arc::new(shared.lanes().room(tokio::time::Instant::now()))),
+        terms: Terms { ttr: None, owner: Some(shared.owner), grace: lanes.map(|_| GRACE) },
     };
     shared.queue.pop(ask).await
 }

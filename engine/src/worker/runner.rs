@@ -8,8 +8,10 @@ use tokio::runtime::Handle;
 
 use super::crew::{Handler, Post};
 use super::dispatch::{Dispatcher, Phase, Shared};
+use super::lanes::Limits;
 use super::{Boxed, Worker};
 use crate::error::{Code, Error, Result};
+use crate::job::Destination;
 use crate::queue::{Lane, Queue, Verdict};
 use crate::time::DAY;
 use crate::topic::Topic;
@@ -52,6 +54,8 @@ pub struct Totals {
     pub dead: u64,
     /// Left for someone else to settle.
     pub left: u64,
+    /// Given back for want of anyone who would take them, as if they had not been handed out.
+    pub unbegun: u64,
     /// The lease had run out: the job may be with someone else.
     pub lost: u64,
     /// The job was deleted meanwhile.
@@ -101,6 +105,27 @@ impl<Q: Queue> Runner<Q> {
         Ok(())
     }
 
+    /// How a runner that pushes goes about its destinations.
+    pub fn set_limits(&self, limits: Limits) -> Result<()> {
+        if limits.per_destination == 0 || limits.failures == 0 {
+            let message = "a destination has room for 0 jobs or 0 failures; give at least 1";
+            return Err(Error::invalid("limits", message));
+        }
+        self.shared.change_lanes(|lanes| lanes.set_limits(limits));
+        Ok(())
+    }
+
+    /// Pushes to this destination again at once, if it was closed because of failures or because
+    /// nobody was there.
+    pub fn reopen(&self, destination: &Destination) {
+        self.shared.change_lanes(|lanes| lanes.reopen(destination));
+    }
+
+    /// How many destinations are closed, until a probe succeeds.
+    pub fn closed(&self) -> usize {
+        self.shared.lanes().closed()
+    }
+
     /// What has been counted so far.
     pub fn totals(&self) -> Totals {
         let running = self.shared.crews().busy() as u64;
@@ -130,6 +155,8 @@ impl Totals {
             Verdict::Again { .. } => self.again += 1,
             Verdict::Release { .. } => self.released += 1,
             Verdict::Bury { .. } => self.dead += 1,
+            Verdict::Leave => self.left += 1,
+            Verdict::Recall => self.unbegun += 1,
             Verdict::Touch { .. } => {}
         }
     }

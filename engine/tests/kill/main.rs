@@ -237,7 +237,7 @@ async fn only_ready_ones_are_handed_out(store: &Embedded) {
         jobs.values().filter(|job| job.seen.stage == "ready").map(|job| job.seen.number).collect();
     let mut popped = Vec::new();
     for topic in topics() {
-        let terms = Terms { ttr: None, owner: Some(JUDGE) };
+        let terms = Terms { ttr: None, owner: Some(JUDGE), grace: None };
         let ask = Ask { max: POP_MAX, terms, ..Ask::one(topic.parse().expect("a topic")) };
         loop {
             let some = store.pop(ask.clone()).await.expect("popped");

@@ -176,7 +176,7 @@ impl Writer {
         let topic = self.topic();
         let local = self.chance.below(8) == 0;
         let ttr = Some(Ttr::new(6 * DAY).expect("a ttr"));
-        let terms = Terms { ttr, owner: local.then_some(Owner(self.task as u64)) };
+        let terms = Terms { ttr, owner: local.then_some(Owner(self.task as u64)), grace: None };
         let max = 1 + self.chance.below(3) as u32;
         let ask = Ask { max, terms, ..Ask::one(topic.parse().expect("a topic")) };
         self.begin(Op::Pop { topic, local });

@@ -158,6 +158,7 @@ fn settings(store: &mut Stepped) {
         retain_dead: Some(7 * DAY),
         rate: Some("100/m".parse().expect("a rate")),
         concurrency: NonZeroU32::new(5),
+        ..TopicSettings::default()
     };
     store.configure("limited", TopicChange::Set(Box::new(settings)));
     store.configure("paused", TopicChange::Pause(None));
@@ -169,7 +170,7 @@ fn settings(store: &mut Stepped) {
 /// One job in every state.
 fn states(store: &mut Stepped) -> Leases {
     let mut leases = Leases::new();
-    let long = Terms { ttr: Some(Ttr::new(6 * DAY).expect("a ttr")), owner: None };
+    let long = Terms { ttr: Some(Ttr::new(6 * DAY).expect("a ttr")), owner: None, grace: None };
     for id in ["finished", "dead", "retry", "released", "reserved", "touched", "tied"] {
         let job = Job::new("states", format!("body of {id}")).id(id).retain(30 * DAY);
         store.add(job.check(time(Duration::ZERO)).expect("a right job"));

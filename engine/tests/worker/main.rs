@@ -4,5 +4,6 @@ mod bench;
 mod ending;
 mod leases;
 mod outcomes;
+mod push;
 mod slots;
 mod spy;

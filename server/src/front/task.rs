@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use linger::error::{Code, Error, Result};
-use linger::job::{Body, Id, NewJob, OnConflict, Target, When};
+use linger::job::{Body, Envelope, Id, NewJob, OnConflict, Target, When};
 use linger::machine::{Reach, Stage};
 use linger::queue::{Action, Change, JobInfo, Key, Queue};
 use linger::time::{DAY, Time};
@@ -93,6 +93,7 @@ impl Wanted {
         };
         job.on_conflict = OnConflict::Keep;
         job.spec.target = Some(target);
+        job.spec.envelope = Some(Envelope::Task);
         job.spec.retain = Some(RETAIN);
         Ok(job)
     }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Code, Error, Result};
 use crate::machine::{Event, Hold, Stage};
-use crate::queue::{Ask, Delivery, Key, Lane, Source, Terms};
+use crate::queue::{Ask, Delivery, Key, Lane, Source, Taken, Terms};
 use crate::record::{Move, not_found};
 use crate::time::{Now, Tick, duration_ms};
 use crate::topic::Topic;
@@ -52,9 +52,10 @@ impl Waiters {
 impl State {
     /// Hands out what the ask may have at this moment.
     pub(super) fn hand_out(&mut self, ask: &Ask, now: Now) -> Vec<Delivery> {
-        let mut handed = Vec::new();
+        let (mut handed, mut taken) = (Vec::new(), Taken::default());
         while handed.len() < ask.max as usize {
-            let Some(number) = self.best(ask, now) else { break };
+            let Some(number) = self.best(ask, &taken, now) else { break };
+            self.take_room(ask, number, &mut taken);
             self.take_token(number, now);
             handed.push(self.lease(number, ask.terms, Event::Reserve, now).expect("it is ready"));
         }
@@ -82,19 +83,47 @@ impl State {
     }
 
     /// The best ready job over all the topics asked for that may hand one out.
-    fn best(&self, ask: &Ask, now: Now) -> Option<u64> {
-        let head = |topic: &Topic| self.open_head(topic, ask.lane, now);
+    fn best(&self, ask: &Ask, taken: &Taken, now: Now) -> Option<u64> {
+        let head = |topic: &Topic| self.open_head(topic, ask, taken, now);
         let best = match &ask.from {
             Source::These(topics) => topics.iter().filter_map(head).min(),
+            Source::Any if ask.room.is_some() => {
+                self.with_ready[ask.lane as usize].values().filter_map(head).min()
+            }
             // The best first, so that only topics that may not hand out are passed over.
             Source::Any => self.with_ready[ask.lane as usize].values().find_map(head),
         };
         best.map(|place| number_at(place, Some(Stage::Ready)))
     }
 
-    fn open_head(&self, topic: &Topic, lane: Lane, now: Now) -> Option<Place> {
+    fn open_head(&self, topic: &Topic, ask: &Ask, taken: &Taken, now: Now) -> Option<Place> {
         let orders = self.topics.get(topic)?;
-        orders.head(lane).filter(|_| orders.may_hand_out(now))
+        self.head(topic, ask, taken).filter(|_| orders.may_hand_out(now))
+    }
+
+    /// The first ready job of a topic for which the ask has room.
+    fn head(&self, topic: &Topic, ask: &Ask, taken: &Taken) -> Option<Place> {
+        let orders = self.topics.get(topic)?;
+        let Some(room) = &ask.room else { return orders.head(ask.lane) };
+        let fits = |place: &&Place| {
+            let job = self.job(number_at(**place, Some(Stage::Ready)));
+            job.lane(&orders.settings) == ask.lane
+                && job
+                    .destination(&orders.settings)
+                    .is_none_or(|destination| room.has_destination(&destination, taken))
+        };
+        if !room.has_topic(topic, taken) {
+            return None;
+        }
+        orders.order(Some(Stage::Ready)).iter().find(fits).copied()
+    }
+
+    fn take_room(&self, ask: &Ask, number: u64, taken: &mut Taken) {
+        let job = self.job(number);
+        let destination = job.destination(&self.topics[&job.spec.topic].settings);
+        if let (Some(_), Some(destination)) = (&ask.room, destination) {
+            taken.take(&job.spec.topic, destination);
+        }
     }
 
     fn take_token(&mut self, number: u64, now: Now) {
@@ -163,9 +192,12 @@ impl State {
     fn next_in_line(&mut self, topic: &Topic, lane: Lane, now: Now) -> Option<(u64, Topic, Lane)> {
         let orders = self.topics.get(topic)?;
         orders.head(lane)?;
-        let named = orders.waiters[lane as usize].first();
-        let any = self.waiters.any[lane as usize].first();
-        let came = *named.into_iter().chain(any).min()?;
+        let named = orders.waiters[lane as usize].iter();
+        let any = self.waiters.any[lane as usize].iter();
+        let fits = |came: &&u64| {
+            self.head(topic, &self.waiters.calls[*came].ask, &Taken::default()).is_some()
+        };
+        let came = *named.filter(fits).take(1).chain(any.filter(fits).take(1)).min()?;
         if orders.may_hand_out(now) {
             return Some((came, topic.clone(), lane));
         }
@@ -217,14 +249,19 @@ impl State {
         }
         for delivery in ticket.answer.try_recv().unwrap_or_default() {
             let number = delivery.job.number;
-            let recall = Move::plain(Event::Recall(delivery.lease));
+            let recall = Move::plain(Event::Recall(Some(delivery.lease)));
             // Refused if the job is gone or the lease ran out: then there is nothing to undo.
             if self.exists(number) && self.make(number, &recall, now).is_ok() {
-                let orders = self.orders_of(number);
-                if let Some(rate) = orders.settings.rate {
-                    orders.bucket.give_back(rate);
-                }
+                self.give_token_back(number);
             }
+        }
+    }
+
+    /// As if it had not been handed out.
+    pub(super) fn give_token_back(&mut self, number: u64) {
+        let orders = self.orders_of(number);
+        if let Some(rate) = orders.settings.rate {
+            orders.bucket.give_back(rate);
         }
     }
 }

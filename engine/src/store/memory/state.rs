@@ -8,6 +8,7 @@ use crate::job::{Id, NewJob, OnConflict, Spec};
 use crate::machine::{Event, Next, Owner, Refusal, State as At, Step};
 use crate::queue::{
     Added, Change, Changed, How, Key, Lane, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
+    Verdict,
 };
 use crate::record::{InForce, Move, Record, already_exists, check_version, no_topic, not_found};
 use crate::stats::Stats;
@@ -143,7 +144,12 @@ impl State {
 
     pub(super) fn settle(&mut self, settle: Settle, now: Now) -> Result<Changed> {
         let number = self.number_of(&settle.key).ok_or_else(|| not_found(&settle.key))?;
-        self.make_and_show(number, &Move::settle(settle), now)
+        let recalled = settle.verdict == Verdict::Recall;
+        let changed = self.make_and_show(number, &Move::settle(settle), now)?;
+        if recalled {
+            self.give_token_back(number);
+        }
+        Ok(changed)
     }
 
     pub(super) fn change(&mut self, change: Change, now: Now) -> Result<Changed> {

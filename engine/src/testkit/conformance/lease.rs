@@ -58,7 +58,7 @@ suite! {
         assert_eq!(t.pop_up_to("orders", 3).await.len(), 3);
         for id in ["1s", "2s", "3s"] {
             t.pass(SECOND).await;
-            let terms = Terms { ttr: Some(ttr(HOUR)), owner: None };
+            let terms = Terms { ttr: Some(ttr(HOUR)), owner: None, grace: None };
             assert_eq!(handed(&t.pop_by(Ask { terms, max: 9, ..over(&["orders"]) }).await), [id]);
         }
     }
@@ -243,7 +243,7 @@ suite! {
 
     async fn a_touch_gives_as_long_as_the_pop_asked_for(t) {
         t.add(Job::new("orders", "x").id("1").ttr(SECOND)).await;
-        let terms = Terms { ttr: Some(ttr(10 * SECOND)), owner: None };
+        let terms = Terms { ttr: Some(ttr(10 * SECOND)), owner: None, grace: None };
         let held = t.pop_by(Ask { terms, ..over(&["orders"]) }).await.remove(0);
         t.set("orders", Settings { ttr: Some(ttr(2 * SECOND)), ..Settings::default() }).await;
         let job = t.settle(&held, TOUCH).await.unwrap().job.unwrap();
@@ -324,7 +324,7 @@ suite! {
         for id in ["released", "finished", "timed out", "deleted"] {
             t.add(Job::new("orders", "x").id(id).ttr(HOUR).retain(HOUR)).await;
         }
-        let terms = Terms { owner: Some(Owner(1)), ttr: None };
+        let terms = Terms { owner: Some(Owner(1)), ttr: None, grace: None };
         let held = t.pop_by(Ask { terms, max: 4, ..over(&["orders"]) }).await;
         t.settle(&held[0], RELEASE).await.unwrap();
         t.finish(&held[1]).await;
@@ -340,7 +340,7 @@ suite! {
     }
 
     async fn every_way_to_a_lease_ties_it_to_its_owner(t) {
-        let terms = Terms { owner: Some(Owner(1)), ttr: None };
+        let terms = Terms { owner: Some(Owner(1)), ttr: None, grace: None };
         let pop = t.begin(Ask { terms, wait: MINUTE, ..over(&["orders"]) });
         t.add(Job::new("orders", "x").id("waited for")).await;
         let waited = pop.await;
@@ -413,7 +413,7 @@ suite! {
 
     async fn reserve_by_name_takes_a_number_and_terms(t) {
         let job = t.add(Job::new("orders", "x").id("1").ttr(SECOND)).await;
-        let terms = Terms { ttr: Some(ttr(5 * SECOND)), owner: None };
+        let terms = Terms { ttr: Some(ttr(5 * SECOND)), owner: None, grace: None };
         let got = t.queue.reserve(&Key::Number(job.number), terms).await.unwrap();
         assert_eq!((got.ttr, got.until), (ttr(5 * SECOND), t.now().saturating_add_ms(5000)));
         let gone = t.queue.reserve(&Key::Number(job.number + 1), terms).await.unwrap_err();
@@ -485,6 +485,6 @@ fn forged(delivery: &Delivery) -> Lease {
 
 /// Pops one job of `orders` for this owner.
 async fn owned<S: Subject>(t: &Trial<S>, owner: Owner) -> Delivery {
-    let terms = Terms { owner: Some(owner), ttr: None };
+    let terms = Terms { owner: Some(owner), ttr: None, grace: None };
     t.pop_by(Ask { terms, ..over(&["orders"]) }).await.remove(0)
 }

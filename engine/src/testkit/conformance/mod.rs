@@ -12,6 +12,7 @@ mod kv;
 mod lease;
 mod limit;
 mod pop;
+mod push;
 mod repeat;
 mod retry;
 mod settle;
@@ -83,6 +84,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
     [
         add::cases(),
         pop::cases(),
+        push::cases(),
         wait::cases(),
         lease::cases(),
         settle::cases(),

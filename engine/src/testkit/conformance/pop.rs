@@ -152,7 +152,7 @@ suite! {
 
     async fn the_ttr_is_the_asks_else_the_jobs_else_the_topics_else_the_default(t) {
         let job = || Job::new("orders", "x").on_conflict(OnConflict::Replace);
-        let asked = Terms { ttr: Some(ttr(SECOND)), owner: None };
+        let asked = Terms { ttr: Some(ttr(SECOND)), owner: None, grace: None };
         let own = job().id("own").ttr(2 * SECOND);
         assert_eq!(ttr_of(&t, job(), Terms::default()).await, MINUTE);
         t.queue.set_defaults(Defaults { ttr: ttr(4 * SECOND), ..Defaults::default() });
@@ -179,7 +179,7 @@ suite! {
 
     async fn the_ttr_of_an_ask_is_for_that_lease_only(t) {
         t.add(Job::new("orders", "x").id("1").ttr(2 * SECOND)).await;
-        let terms = Terms { ttr: Some(ttr(HOUR)), owner: None };
+        let terms = Terms { ttr: Some(ttr(HOUR)), owner: None, grace: None };
         let got = t.pop_by(Ask { terms, ..over(&["orders"]) }).await.remove(0);
         assert_eq!(got.until, t.now().saturating_add_ms(3_600_000));
         t.settle(&got, RELEASE).await.unwrap();

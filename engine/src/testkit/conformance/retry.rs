@@ -54,7 +54,7 @@ async fn waits<S: Subject>(t: &Trial<S>) -> Vec<Duration> {
 
 /// A job of `orders`, popped on a connection.
 async fn popped_on_a_connection<S: Subject>(t: &Trial<S>) -> Delivery {
-    let terms = Terms { ttr: None, owner: Some(OWNER) };
+    let terms = Terms { ttr: None, owner: Some(OWNER), grace: None };
     let ask = Ask { terms, ..Ask::one("orders".parse().expect("a topic")) };
     t.queue.pop(ask).await.expect("a right ask").remove(0)
 }

@@ -341,7 +341,7 @@ suite! {
 
     async fn a_touch_gives_the_leases_own_length_again_from_now(t) {
         t.add(Job::new("orders", "x").id("1").ttr(MINUTE)).await;
-        let terms = Terms { ttr: Some(Ttr::new(10 * SECOND).unwrap()), owner: None };
+        let terms = Terms { ttr: Some(Ttr::new(10 * SECOND).unwrap()), owner: None, grace: None };
         let ask = Ask { terms, ..Ask::one("orders".parse().unwrap()) };
         let delivery = t.queue.pop(ask).await.unwrap().remove(0);
         t.pass(6 * SECOND).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::trial::{RELEASE, TOUCH, failed, handed, ids, key, topic};
 use super::{Subject, Trial, suite};
 use crate::error::Code;
-use crate::job::{Confirm, Job, OnConflict, Patch, Ttr};
+use crate::job::{Confirm, Envelope, Job, OnConflict, Patch, Ttr};
 use crate::machine::{Reach, Stage};
 use crate::queue::{
     Action, Ask, Bulk, Filter, Lane, PAGE_MAX, PausedFor, Queue, Source, Terms, TopicChange,
@@ -14,7 +14,7 @@ use crate::queue::{
 };
 use crate::retry::Retry;
 use crate::time::{DAY, HOUR, MINUTE, SECOND};
-use crate::topic::{Counts, Defaults, Settings};
+use crate::topic::{Counts, Defaults, Headers, Settings};
 
 suite! {
     async fn a_topic_is_there_while_it_has_a_job_in_any_state(t) {
@@ -104,6 +104,9 @@ suite! {
             retry: Some(Retry::none()),
             target: "http://a/b".parse().ok(),
             confirm: Some(Confirm::Finish),
+            envelope: Some(Envelope::CloudEvents),
+            timeout: Ttr::new(10 * SECOND).ok(),
+            headers: Headers::new([("X-Shop", "1")]).unwrap(),
             retain: Some(HOUR),
             retain_dead: Some(DAY),
             rate: "500/15m".parse().ok(),

@@ -77,7 +77,7 @@ suite! {
 
     async fn a_waiting_pop_is_given_a_job_whose_owner_is_lost(t) {
         t.add(Job::new("orders", "x").id("1")).await;
-        let terms = Terms { owner: Some(Owner(7)), ttr: None };
+        let terms = Terms { owner: Some(Owner(7)), ttr: None, grace: None };
         assert_eq!(handed(&t.pop_by(Ask { terms, ..over(&["orders"]) }).await), ["1"]);
         let pop = t.begin_one("orders", MINUTE);
         assert_eq!(t.queue.let_go(Owner(7), LetGo::Lost).await.unwrap(), 1);
@@ -249,7 +249,7 @@ suite! {
     }
 
     async fn a_lease_begins_when_the_job_is_given_not_when_the_wait_began(t) {
-        let terms = Terms { ttr: Some(ttr(10 * SECOND)), owner: None };
+        let terms = Terms { ttr: Some(ttr(10 * SECOND)), owner: None, grace: None };
         let pop = t.begin(Ask { wait: MINUTE, terms, ..over(&["orders"]) });
         t.pass(30 * SECOND).await;
         t.add(Job::new("orders", "x").id("1")).await;

@@ -1,19 +1,22 @@
 //! Random values from a seed: everything that goes into a call.
 
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::history::Report;
-use crate::job::{Body, Caller, Confirm, DELAY_MAX, Edit, Id, NewJob, OnConflict, Patch, Target};
-use crate::job::{Ttr, When};
+use crate::job::{
+    Body, Caller, Confirm, DELAY_MAX, Destination, Edit, Envelope, Id, NewJob, OnConflict, Patch,
+    Target, Ttr, When,
+};
 use crate::machine::{Owner, Stage};
-use crate::queue::{Filter, Terms};
+use crate::queue::{Filter, Room, Terms};
 use crate::retry::Retry;
 use crate::schedule::{Misfire, OnDead, Repeat};
 use crate::testkit::rng::Rng;
 use crate::time::{HOUR, MINUTE, SECOND, Time};
-use crate::topic::{Defaults, Rate, Settings, Topic};
+use crate::topic::{Defaults, Headers, Rate, Settings, Topic};
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -26,7 +29,13 @@ pub(in crate::testkit) struct Cast {
 const TOPICS: [&str; 6] = ["a", "b", "b.c", "支付宝", "a crab 🦀", "default"];
 const IDS: [&str; 6] = ["1", "10", "2", "è", " ", "订单-7"];
 const ERRORS: [&str; 4] = ["boom", "bang", "", "connection lost"];
-const TARGETS: [&str; 3] = ["worker:", "https://example.com/hook", "sink:log"];
+const TARGETS: [&str; 5] = [
+    "worker:",
+    "https://example.com/hook",
+    "https://example.com/other",
+    "http://shop.example",
+    "sink:log",
+];
 const PRIORITIES: [u32; 6] = [0, 1, 1023, 1024, 1025, u32::MAX];
 
 impl Rng {
@@ -155,7 +164,28 @@ impl Rng {
     }
 
     pub(in crate::testkit) fn terms(&mut self) -> Terms {
-        Terms { ttr: self.maybe(40, Rng::ttr), owner: self.maybe(50, Rng::owner) }
+        Terms {
+            ttr: self.maybe(40, Rng::ttr),
+            owner: self.maybe(50, Rng::owner),
+            grace: self.maybe(20, Rng::term),
+        }
+    }
+
+    /// Room for some destinations and topics, and for others not.
+    pub(in crate::testkit) fn room(&mut self, cast: &Cast) -> Arc<Room> {
+        let mut room = Room {
+            each_destination: self.pick(&[0, 1, 2, 1000]),
+            destinations: HashMap::new(),
+            each_topic: self.pick(&[0, 1, 1000, 1000]),
+            topics: HashMap::new(),
+        };
+        for _ in 0..self.below(4) {
+            let (topic, target) = (self.pick(&cast.topics), self.target());
+            let room_there = self.pick(&[0, 1, 3]);
+            room.destinations.insert(Destination::of(&topic, &target), room_there);
+            room.topics.insert(topic, self.pick(&[0, 1, 2]));
+        }
+        Arc::new(room)
     }
 
     pub(in crate::testkit) fn maybe_ttr(&mut self) -> Option<Ttr> {
@@ -177,9 +207,14 @@ impl Rng {
         spec.repeat = self.maybe(15, |rng| rng.repeat(now));
         spec.target = self.maybe(15, Rng::target);
         spec.confirm = self.maybe(15, Rng::confirm);
+        spec.envelope = self.maybe(15, Rng::envelope);
         spec.retain = self.maybe(20, Rng::term);
         spec.traceparent = self.maybe(10, |_| TRACE.parse().expect("a traceparent"));
         job
+    }
+
+    fn envelope(&mut self) -> Envelope {
+        self.pick(&[Envelope::Body, Envelope::CloudEvents, Envelope::Task])
     }
 
     fn confirm(&mut self) -> Confirm {
@@ -214,10 +249,22 @@ impl Rng {
             retry: self.maybe(25, Rng::retry),
             target: self.maybe(15, Rng::target),
             confirm: self.maybe(15, Rng::confirm),
+            envelope: self.maybe(15, Rng::envelope),
+            timeout: self.maybe(25, Rng::ttr),
+            headers: self.headers(),
             retain: self.maybe(25, Rng::term),
             retain_dead: self.maybe(25, Rng::term),
             rate: self.maybe(40, Rng::rate),
             concurrency: self.maybe(30, Rng::concurrency),
+        }
+    }
+
+    fn headers(&mut self) -> Headers {
+        let value = self.pick(&["1", "2"]);
+        if self.percent(15) {
+            Headers::new([("x-shop", value)]).expect("headers")
+        } else {
+            Headers::default()
         }
     }
 

@@ -232,7 +232,10 @@ impl Plan {
         let (push, at_once) = if self.plot == Plot::Limits { (5, 10) } else { (20, 50) };
         let lane = if self.rng.percent(push) { Lane::Push } else { Lane::Pull };
         let wait = if self.rng.percent(at_once) { Duration::ZERO } else { self.rng.term() };
-        Ask { from, lane, max, wait, terms: self.rng.terms() }
+        let terms = self.rng.terms();
+        let limited = self.rng.percent(if lane == Lane::Push { 60 } else { 1 });
+        let room = limited.then(|| self.rng.room(&self.cast));
+        Ask { from, lane, max, wait, terms, room }
     }
 
     fn settle(&mut self, view: &View) -> SettleOp {
@@ -249,7 +252,7 @@ impl Plan {
 
     fn verdict(&mut self) -> Verdict {
         let rng = &mut self.rng;
-        match rng.below(10) {
+        match rng.below(12) {
             0..2 => Verdict::Finish,
             2..4 => Verdict::Fail { error: rng.error(), retry_in: rng.maybe(30, Rng::term) },
             4 => Verdict::Again { retry_in: rng.maybe(30, Rng::term) },
@@ -258,6 +261,8 @@ impl Plan {
                 Verdict::Release { delay, priority: rng.maybe(30, Rng::priority) }
             }
             7 => Verdict::Touch { ttr: rng.maybe_ttr() },
+            8 => Verdict::Leave,
+            9 => Verdict::Recall,
             _ => Verdict::Bury {
                 error: rng.maybe(50, Rng::error),
                 priority: rng.maybe(30, Rng::priority),

@@ -35,7 +35,7 @@ impl Watch {
             (_, Answer::Reserved(Ok(delivery))) => self.handed_out(delivery, now)?,
             (Op::Settle(batch), Answer::Changed(Ok(all))) => {
                 for (one, changed) in batch.iter().zip(all) {
-                    let touched = matches!(one.verdict, Verdict::Touch { .. });
+                    let touched = matches!(one.verdict, Verdict::Touch { .. } | Verdict::Leave);
                     self.changed(changed.as_ref().ok(), touched);
                 }
             }
@@ -63,7 +63,7 @@ impl Watch {
 
     fn handed_out(&mut self, delivery: &Delivery, now: Now) -> Result<(), Difference> {
         self.seen(&delivery.job)?;
-        let until = now.tick.plus_ms(delivery.ttr.as_ms());
+        let until = now.tick.plus_ms(delivery.until.ms_since(now.time()));
         match self.held.insert(delivery.job.number, until) {
             Some(before) if before > now.tick => {
                 Err(broken("a job was handed out while somebody holds it", delivery))

@@ -6,6 +6,7 @@ use crate::job::{NewJob, OnConflict};
 use crate::machine::{Event, Next, Owner, Refusal, State, Step};
 use crate::queue::{
     Added, Change, Changed, Filter, How, Key, LetGo, Mode, Settle, Sweep, TopicChange, UniqueIds,
+    Verdict,
 };
 use crate::record::{InForce, Move, Record, already_exists, check_version, no_topic, not_found};
 use crate::time::{Now, Tick, duration_ms};
@@ -123,7 +124,13 @@ impl All {
 
     pub(super) fn settle(&mut self, settle: Settle, now: Now) -> Result<Changed> {
         let number = self.number(&settle.key)?;
-        self.change_to(number, &Move::settle(settle), now)
+        let recalled = settle.verdict == Verdict::Recall;
+        let changed = self.change_to(number, &Move::settle(settle), now)?;
+        if recalled {
+            let topic = self.job(number).topic().clone();
+            self.give_token_back(&topic);
+        }
+        Ok(changed)
     }
 
     pub(super) fn change(&mut self, change: Change, now: Now) -> Result<Changed> {

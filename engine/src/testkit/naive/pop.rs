@@ -5,8 +5,9 @@ use std::task::Waker;
 use super::All;
 use super::jobs::Kept;
 use crate::error::Result;
+use crate::job::Destination;
 use crate::machine::{Event, Hold, State};
-use crate::queue::{Ask, Delivery, Key, Source, Terms};
+use crate::queue::{Ask, Delivery, Key, Room, Source, Terms};
 use crate::record::Move;
 use crate::time::{Now, Tick, duration_ms};
 use crate::topic::Topic;
@@ -95,21 +96,25 @@ impl All {
     }
 
     fn recall(&mut self, delivery: &Delivery, now: Now) {
-        let made = Move::plain(Event::Recall(delivery.lease));
+        let made = Move::plain(Event::Recall(Some(delivery.lease)));
         // Its lease may have run out meanwhile, or the job may be gone: nothing to take back.
         let found = self.number(&delivery.key());
         if found.is_ok_and(|number| self.make(number, &made, now).is_ok()) {
-            let place = self.place(delivery.topic());
-            if let Some(rate) = place.settings.rate {
-                place.bucket.give_back(rate);
-            }
+            self.give_token_back(delivery.topic());
+        }
+    }
+
+    pub(super) fn give_token_back(&mut self, topic: &Topic) {
+        let place = self.place(topic);
+        if let Some(rate) = place.settings.rate {
+            place.bucket.give_back(rate);
         }
     }
 
     fn take(&mut self, ask: &Ask, now: Now) -> Vec<Delivery> {
-        let mut found = Vec::new();
+        let mut found: Vec<Delivery> = Vec::new();
         while found.len() < ask.max as usize
-            && let Some(number) = self.best(ask, now)
+            && let Some(number) = self.best(ask, &found, now)
         {
             found.push(self.hand_out_in_order(number, ask.terms, now));
         }
@@ -117,7 +122,7 @@ impl All {
     }
 
     /// The first in order among the jobs that may be handed out.
-    fn best(&self, ask: &Ask, now: Now) -> Option<u64> {
+    fn best(&self, ask: &Ask, found: &[Delivery], now: Now) -> Option<u64> {
         let fits = |job: &&Kept| {
             let asked = match &ask.from {
                 Source::These(topics) => topics.contains(job.topic()),
@@ -127,12 +132,25 @@ impl All {
                 && job.state() == State::Ready
                 && job.record.lane(&self.settings(job.topic())) == ask.lane
                 && self.is_open(job.topic(), now)
+                && ask.room.as_ref().is_none_or(|room| self.has_room(room, job, found))
         };
         let order = |job: &&Kept| {
             let life = &job.record.life;
             (life.priority, life.due, job.record.number)
         };
         self.jobs.iter().filter(fits).min_by_key(order).map(|job| job.record.number)
+    }
+
+    /// Whether those found so far leave room for this one.
+    fn has_room(&self, room: &Room, job: &Kept, found: &[Delivery]) -> bool {
+        let Some(to) = job.record.destination(&self.settings(job.topic())) else { return true };
+        let goes_there = |one: &&Delivery| {
+            one.target.as_ref().is_some_and(|target| Destination::of(one.topic(), target) == to)
+        };
+        let there = found.iter().filter(goes_there).count() as u32;
+        let alike = found.iter().filter(|one| one.topic() == job.topic()).count() as u32;
+        there < *room.destinations.get(&to).unwrap_or(&room.each_destination)
+            && alike < *room.topics.get(job.topic()).unwrap_or(&room.each_topic)
     }
 
     fn is_open(&self, topic: &Topic, now: Now) -> bool {

@@ -140,6 +140,7 @@ impl World {
             max: 1000,
             wait: Duration::ZERO,
             terms: Terms::default(),
+            room: None,
         };
         let Some(Answer::Popped(Ok(popped))) = self.ask(Op::Pop(ask))? else { return Ok(()) };
         let popped: Vec<_> =

@@ -130,6 +130,7 @@ impl Plan {
             max: rng.pick(&[1, 1, 2, 5, 100]),
             wait: if rng.percent(60) { Duration::ZERO } else { rng.length() },
             terms: rng.terms(),
+            room: None,
         }
     }
 
@@ -147,7 +148,7 @@ impl Plan {
 
     fn verdict(&mut self, rng: &mut Rng) -> Verdict {
         let short = |rng: &mut Rng| Duration::from_millis(rng.pick(&[0, 1, 500, 5_000, 90_000]));
-        match rng.below(10) {
+        match rng.below(12) {
             0..4 => Verdict::Finish,
             4..6 => {
                 // Long ones now and then, so that a step's records meet the end of a segment.
@@ -158,6 +159,8 @@ impl Plan {
             6 => Verdict::Again { retry_in: rng.maybe(50, short) },
             7 => Verdict::Release { delay: short(rng), priority: rng.maybe(30, Rng::priority) },
             8 => Verdict::Touch { ttr: rng.maybe_ttr() },
+            9 => Verdict::Leave,
+            10 => Verdict::Recall,
             _ => Verdict::Bury { error: rng.maybe(50, Rng::error), priority: None },
         }
     }

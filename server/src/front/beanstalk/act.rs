@@ -382,7 +382,8 @@ impl Connection {
             lane: Lane::Pull,
             max: max as u32,
             wait,
-            terms: Terms { ttr: None, owner: Some(self.owner) },
+            terms: Terms { ttr: None, owner: Some(self.owner), grace: None },
+            room: None,
         };
         // Answers that are there already must not wait along.
         if !waits || self.out.len() > 0 {
@@ -404,7 +405,7 @@ impl Connection {
     }
 
     async fn reserve_job(&mut self, number: u64) {
-        let terms = Terms { ttr: None, owner: Some(self.owner) };
+        let terms = Terms { ttr: None, owner: Some(self.owner), grace: None };
         match self.server.store.reserve(&Key::Number(number), terms).await {
             Ok(delivery) => {
                 self.becomes_worker();

@@ -103,7 +103,7 @@ pub(super) async fn begin(
             is_half_closed: false,
             is_over: false,
             topics,
-            terms: Terms { ttr: read::ttr(subscribe.ttr)?, owner: Some(owner) },
+            terms: Terms { ttr: read::ttr(subscribe.ttr)?, owner: Some(owner), grace: None },
             owner,
             credit: 0,
             held: 0,
@@ -217,6 +217,7 @@ impl Consuming {
                     max: self.credit.min(AT_ONCE),
                     wait: WAIT,
                     terms: self.terms,
+                    room: None,
                 };
                 let store = self.store.clone();
                 Box::pin(async move { store.pop(ask).await })

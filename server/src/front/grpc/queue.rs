@@ -196,8 +196,9 @@ impl Calls {
         let topics = read::topics(&request.topics)?;
         self.app.check_topics(&topics)?;
         let max = request.max.unwrap_or(1);
-        let terms = Terms { ttr: read::ttr(request.ttr)?, owner: None };
-        let ask = Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms };
+        let terms = Terms { ttr: read::ttr(request.ttr)?, owner: None, grace: None };
+        let ask =
+            Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms, room: None };
         let mut jobs = self.app.take(ask).await?;
         let mut bytes = 0;
         let fits = jobs.iter().position(|job| {

@@ -8,14 +8,14 @@ use bytes::Bytes;
 use linger::dice::Lease;
 use linger::error::{Error, Result};
 use linger::job::{
-    Body, Confirm, Edit, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Target, Ttr, When,
+    Body, Confirm, Edit, Envelope, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Target, Ttr, When,
 };
 use linger::machine::Stage;
 use linger::queue::{Bulk, Filter, Key, Verdict};
 use linger::retry::{Pace, Retry};
 use linger::schedule::{Misfire, OnDead, Repeat};
-use linger::time::Time;
-use linger::topic::{Settings, Topic};
+use linger::time::{Time, format_duration};
+use linger::topic::{Headers, Settings, Topic};
 use prost_types::{Duration as Span, Timestamp};
 
 use crate::front::short;
@@ -147,6 +147,7 @@ pub(super) fn new_job(
     spec.repeat = job.repeat.map(repeat).transpose()?;
     spec.target = target(&job.target)?;
     spec.confirm = confirm(job.confirm)?;
+    spec.envelope = envelope(job.envelope)?;
     spec.retain = duration("retain", job.retain)?;
     spec.content_type = given(&job.content_type).map(str::parse).transpose()?;
     spec.traceparent = given(&job.traceparent).map(str::parse).transpose()?;
@@ -162,6 +163,15 @@ fn confirm(number: i32) -> Result<Option<Confirm>> {
         pb::Confirm::Unspecified => None,
         pb::Confirm::Delivery => Some(Confirm::Delivery),
         pb::Confirm::Finish => Some(Confirm::Finish),
+    })
+}
+
+fn envelope(number: i32) -> Result<Option<Envelope>> {
+    word("envelope", number, |number| match pb::Envelope::try_from(number).ok()? {
+        pb::Envelope::Unspecified => None,
+        pb::Envelope::Body => Some(Envelope::Body),
+        pb::Envelope::Cloudevents => Some(Envelope::CloudEvents),
+        pb::Envelope::Task => Some(Envelope::Task),
     })
 }
 
@@ -293,11 +303,23 @@ pub(super) fn settings(settings: pb::Settings) -> Result<Settings> {
         retry: settings.retry.map(retry).transpose()?,
         target: target(&settings.target)?,
         confirm: confirm(settings.confirm)?,
+        envelope: envelope(settings.envelope)?,
+        timeout: timeout(settings.timeout)?,
+        headers: Headers::new(settings.headers)?,
         retain: duration("retain", settings.retain)?,
         retain_dead: duration("retain_dead", settings.retain_dead)?,
         rate: given(&settings.rate).map(str::parse).transpose()?,
         concurrency: NonZeroU32::new(settings.concurrency),
     })
+}
+
+fn timeout(given: Option<prost_types::Duration>) -> Result<Option<Ttr>> {
+    let Some(length) = duration("timeout", given)? else { return Ok(None) };
+    let wrong = || {
+        let length = format_duration(length);
+        Error::invalid("timeout", format!("timeout is {length}; give 1ms to 7d"))
+    };
+    Ttr::new(length).map(Some).map_err(|_| wrong())
 }
 
 /// Which jobs.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linger::history::Entry;
-use linger::job::{Confirm, Form};
+use linger::job::{Confirm, Envelope, Form};
 use linger::machine::Stage;
 use linger::queue::{Added, Changed, Delivery, How, JobInfo, PausedFor, Standing, TopicInfo};
 use linger::retry::{Pace, Retry, StepsFrom};
@@ -50,6 +50,16 @@ fn confirm(confirm: Option<Confirm>) -> i32 {
     confirm.into()
 }
 
+fn envelope(envelope: Option<Envelope>) -> i32 {
+    let envelope = match envelope {
+        None => pb::Envelope::Unspecified,
+        Some(Envelope::Body) => pb::Envelope::Body,
+        Some(Envelope::CloudEvents) => pb::Envelope::Cloudevents,
+        Some(Envelope::Task) => pb::Envelope::Task,
+    };
+    envelope.into()
+}
+
 /// What became of an added job.
 pub(super) fn added(added: Added) -> pb::AddResponse {
     let how = match added.how {
@@ -87,6 +97,7 @@ pub(super) fn job(job: JobInfo) -> pb::Job {
         repeat: spec.repeat.as_ref().map(repeat),
         target: text(spec.target.as_ref().map(|target| target.as_str())),
         confirm: confirm(spec.confirm),
+        envelope: envelope(spec.envelope),
         retain: spec.retain.map(span),
         content_type: text(spec.content_type.as_ref().map(|kind| kind.as_str())),
         traceparent: text(spec.traceparent.as_ref().map(|trace| trace.as_str())),
@@ -205,6 +216,13 @@ fn settings(settings: &Settings) -> pb::Settings {
         retry: settings.retry.as_ref().map(retry),
         target: settings.target.as_ref().map(|to| to.as_str().to_owned()).unwrap_or_default(),
         confirm: confirm(settings.confirm),
+        envelope: envelope(settings.envelope),
+        timeout: settings.timeout.map(|timeout| span(timeout.as_duration())),
+        headers: settings
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
         retain: settings.retain.map(span),
         retain_dead: settings.retain_dead.map(span),
         rate: rate.unwrap_or_default(),

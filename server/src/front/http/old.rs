@@ -73,7 +73,7 @@ pub(crate) async fn pop_one(
 ) -> Result<Option<Delivery>> {
     let wait = wait.min(app.config().limits.wait);
     let (from, terms) = (Source::These(topics), Terms::default());
-    Ok(app.take(Ask { from, lane: Lane::Pull, max: 1, wait, terms }).await?.pop())
+    Ok(app.take(Ask { from, lane: Lane::Pull, max: 1, wait, terms, room: None }).await?.pop())
 }
 
 /// A body as text: JSON as it was written, and bytes that are no text in base64, since any

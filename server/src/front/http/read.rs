@@ -114,6 +114,11 @@ impl<'a> Fields<'a> {
         self.given(name).map(|raw| read(name, raw)).transpose()
     }
 
+    /// All fields, where their names are the caller's to choose.
+    pub(crate) fn all(self) -> impl Iterator<Item = (impl AsRef<str>, &'a RawValue)> {
+        self.fields.into_iter()
+    }
+
     /// Refuses what nobody asked for.
     pub(crate) fn end(self) -> Result<()> {
         let Some((name, _)) = self.fields.first() else { return Ok(()) };

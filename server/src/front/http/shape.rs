@@ -6,7 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use linger::history::Entry;
 use linger::job::{
-    Body, Confirm, Edit, Form, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Target, Ttr, When,
+    Body, Confirm, Edit, Envelope, Form, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Target, Ttr,
+    When,
 };
 use linger::queue::{Changed, Delivery, JobInfo, Standing};
 use linger::retry::{Pace, Retry, StepsFrom};
@@ -71,6 +72,7 @@ pub(crate) fn new_job(
         spec.repeat = Some(Repeat::every(every.as_duration())?);
     }
     spec.confirm = fields.read_by("confirm", confirm)?;
+    spec.envelope = fields.read_by("envelope", envelope)?;
     spec.retain = fields.read_by("retain", read::duration)?;
     let content_type = fields.read_by("content_type", read::text)?;
     spec.content_type = content_type.map(|text| text.parse()).transpose()?;
@@ -157,6 +159,16 @@ pub(crate) fn confirm(name: &'static str, raw: &RawValue) -> Result<Confirm> {
         "delivery" => Ok(Confirm::Delivery),
         "finish" => Ok(Confirm::Finish),
         _ => Err(read::wrong(name, raw, "\"delivery\" or \"finish\"")),
+    }
+}
+
+/// Reads what a push makes of a body.
+pub(crate) fn envelope(name: &'static str, raw: &RawValue) -> Result<Envelope> {
+    match read::text(name, raw)?.as_str() {
+        "body" => Ok(Envelope::Body),
+        "cloudevents" => Ok(Envelope::CloudEvents),
+        "task" => Ok(Envelope::Task),
+        _ => Err(read::wrong(name, raw, "\"body\", \"cloudevents\" or \"task\"")),
     }
 }
 
@@ -335,6 +347,9 @@ pub(crate) fn put_job(out: &mut Object<'_>, job: &JobInfo) {
     if let Some(confirm) = spec.confirm {
         out.text("confirm", confirm_text(confirm));
     }
+    if let Some(envelope) = spec.envelope {
+        out.text("envelope", envelope_text(envelope));
+    }
     if let Some(retain) = spec.retain {
         out.duration("retain", retain);
     }
@@ -442,6 +457,15 @@ pub(crate) fn confirm_text(confirm: Confirm) -> &'static str {
     match confirm {
         Confirm::Delivery => "delivery",
         Confirm::Finish => "finish",
+    }
+}
+
+/// How an envelope is written.
+pub(crate) fn envelope_text(envelope: Envelope) -> &'static str {
+    match envelope {
+        Envelope::Body => "body",
+        Envelope::CloudEvents => "cloudevents",
+        Envelope::Task => "task",
     }
 }
 

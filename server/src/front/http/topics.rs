@@ -7,10 +7,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use linger::error::Code;
+use linger::job::Ttr;
 use linger::queue::{
     Bodies, Cursor, Filter, Forecast, PausedFor, Query, Queue, TopicChange, TopicInfo, Topics,
 };
-use linger::topic::{Rate, Settings, Topic};
+use linger::topic::{Headers, Rate, Settings, Topic};
 use serde_json::value::RawValue;
 
 use super::App;
@@ -83,6 +84,9 @@ fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
         retry: fields.read_by("retry", shape::retry)?,
         target: fields.read_by("target", shape::target)?,
         confirm: fields.read_by("confirm", shape::confirm)?,
+        envelope: fields.read_by("envelope", shape::envelope)?,
+        timeout: fields.read_by("timeout", timeout)?,
+        headers: fields.read_by("headers", headers)?.unwrap_or_default(),
         retain: fields.read_by("retain", read::duration)?,
         retain_dead: fields.read_by("retain_dead", read::duration)?,
         rate: fields.read_by("rate", rate)?,
@@ -93,6 +97,16 @@ fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
     };
     fields.end()?;
     Ok(settings)
+}
+
+fn timeout(name: &'static str, raw: &RawValue) -> Result<Ttr> {
+    Ttr::new(read::duration(name, raw)?).map_err(|_| read::wrong(name, raw, "1ms to 7d"))
+}
+
+fn headers(name: &'static str, raw: &RawValue) -> Result<Headers> {
+    let pairs = Fields::within(name, raw)?.all();
+    let texts = pairs.map(|(header, value)| Ok((header, read::text(name, value)?)));
+    Ok(Headers::new(texts.collect::<Result<Vec<_>>>()?)?)
 }
 
 fn rate(name: &'static str, raw: &RawValue) -> Result<Rate> {
@@ -256,6 +270,17 @@ fn put_settings(out: &mut Object<'_>, settings: &Settings) {
     }
     if let Some(confirm) = settings.confirm {
         out.text("confirm", shape::confirm_text(confirm));
+    }
+    if let Some(envelope) = settings.envelope {
+        out.text("envelope", shape::envelope_text(envelope));
+    }
+    if let Some(timeout) = settings.timeout {
+        out.duration("timeout", timeout.as_duration());
+    }
+    if !settings.headers.is_empty() {
+        out.object("headers", |out| {
+            settings.headers.iter().for_each(|(name, value)| out.text(name, value));
+        });
     }
     if let Some(retain) = settings.retain {
         out.duration("retain", retain);

@@ -73,8 +73,8 @@ async fn pop_from(app: &Arc<App>, topics: Vec<Topic>, mut fields: Fields<'_>) ->
     let ttr = fields.read_by("ttr", shape::ttr)?;
     fields.end()?;
     app.check_wait(wait)?;
-    let terms = Terms { ttr, owner: None };
-    let ask = Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms };
+    let terms = Terms { ttr, owner: None, grace: None };
+    let ask = Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms, room: None };
     let bytes_max = limits.answer_bytes;
     let mut jobs = app.take(ask).await?;
     let mut given = 0;

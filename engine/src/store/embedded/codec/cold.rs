@@ -101,6 +101,7 @@ impl Cold {
             repeat: own.repeat,
             target: own.target,
             confirm: own.confirm,
+            envelope: own.envelope,
             retain: own.retain,
             traceparent: parts.traceparent.map(traceparent).transpose()?,
         };
@@ -122,8 +123,15 @@ impl Cold {
 
 const BAD_TOPIC: Malformed = Malformed("a topic's name is not one");
 const BAD_ID: Malformed = Malformed("an id is not one");
-const NOTHING: Own =
-    Own { ttr: None, retry: None, repeat: None, target: None, confirm: None, retain: None };
+const NOTHING: Own = Own {
+    ttr: None,
+    retry: None,
+    repeat: None,
+    target: None,
+    confirm: None,
+    retain: None,
+    envelope: None,
+};
 
 /// A payload taken apart: its names are not checked yet.
 struct Parts<'a> {

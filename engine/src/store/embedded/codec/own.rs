@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::part::{self, confirm, confirm_bits, put_repeat, put_retry, put_ttr};
+use super::part::{
+    self, confirm, confirm_bits, envelope, envelope_bits, put_repeat, put_retry, put_ttr,
+};
 use super::wire::{Malformed, Reader, Result, flag, put_duration, put_str, str_size};
-use crate::job::{Confirm, Spec, Target, Ttr};
+use crate::job::{Confirm, Envelope, Spec, Target, Ttr};
 use crate::retry::Retry;
 use crate::schedule::Repeat;
 
@@ -17,6 +19,7 @@ pub(crate) struct Own {
     pub(crate) target: Option<Target>,
     pub(crate) confirm: Option<Confirm>,
     pub(crate) retain: Option<Duration>,
+    pub(crate) envelope: Option<Envelope>,
 }
 
 const TTR: u8 = 1 << 0;
@@ -25,6 +28,7 @@ const REPEAT: u8 = 1 << 2;
 const TARGET: u8 = 1 << 3;
 const RETAIN: u8 = 1 << 4;
 const CONFIRM_SHIFT: u8 = 5;
+const ENVELOPE: u8 = 1 << 7;
 
 impl Own {
     /// What this job says for itself; none if it leaves everything to its topic.
@@ -36,6 +40,7 @@ impl Own {
             target: spec.target.clone(),
             confirm: spec.confirm,
             retain: spec.retain,
+            envelope: spec.envelope,
         };
         (own.flags() != 0).then_some(own)
     }
@@ -57,6 +62,9 @@ impl Own {
         if let Some(retain) = self.retain {
             put_duration(out, retain);
         }
+        if self.envelope.is_some() {
+            out.push(envelope_bits(self.envelope));
+        }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Own> {
@@ -71,15 +79,15 @@ impl Own {
             repeat: reader.option(flags & REPEAT != 0, part::repeat)?,
             target: reader.option(flags & TARGET != 0, part::target)?,
             retain: reader.option(flags & RETAIN != 0, Reader::duration)?,
-            // The last bit, which nobody sets, would make it of no kind.
-            confirm: confirm(flags >> CONFIRM_SHIFT)?,
+            confirm: confirm((flags & !ENVELOPE) >> CONFIRM_SHIFT)?,
+            envelope: if flags & ENVELOPE == 0 { None } else { own_envelope(reader)? },
         })
     }
 
     /// At least the bytes that [`Own::encode`] takes.
     pub(super) fn size_max(&self) -> usize {
-        const FLAGS_TTR_RETAIN: usize = 1 + 5 + 15;
-        FLAGS_TTR_RETAIN
+        const SMALL_PARTS: usize = 1 + 5 + 15 + 1;
+        SMALL_PARTS
             + self.retry.as_ref().map_or(0, part::retry_size_max)
             + self.repeat.as_ref().map_or(0, part::repeat_size_max)
             + self.target.as_ref().map_or(0, |target| str_size(target.as_str().len()))
@@ -92,5 +100,14 @@ impl Own {
             | flag(TARGET, self.target.is_some())
             | flag(RETAIN, self.retain.is_some())
             | (confirm_bits(self.confirm) << CONFIRM_SHIFT)
+            | flag(ENVELOPE, self.envelope.is_some())
+    }
+}
+
+fn own_envelope(reader: &mut Reader<'_>) -> Result<Option<Envelope>> {
+    match envelope(reader.u8()?)? {
+        // The one way to write that it has none is to leave it out.
+        None => Err(Malformed("an envelope is of no kind")),
+        some => Ok(some),
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::wire::{Malformed, Reader, Result, flag, put_str, put_time, put_varint, str_size};
-use crate::job::{Confirm, Target, Ttr};
+use crate::job::{Confirm, Envelope, Target, Ttr};
 use crate::retry::{Backoff, Pace, Retry, STEPS_MAX, StepsFrom};
 use crate::schedule::{Misfire, OnDead, Repeat, Rule};
 
@@ -34,6 +34,25 @@ pub(super) fn confirm_bits(confirm: Option<Confirm>) -> u8 {
         None => 0,
         Some(Confirm::Delivery) => 1,
         Some(Confirm::Finish) => 2,
+    }
+}
+
+pub(super) fn envelope_bits(envelope: Option<Envelope>) -> u8 {
+    match envelope {
+        None => 0,
+        Some(Envelope::Body) => 1,
+        Some(Envelope::CloudEvents) => 2,
+        Some(Envelope::Task) => 3,
+    }
+}
+
+pub(super) fn envelope(bits: u8) -> Result<Option<Envelope>> {
+    match bits {
+        0 => Ok(None),
+        1 => Ok(Some(Envelope::Body)),
+        2 => Ok(Some(Envelope::CloudEvents)),
+        3 => Ok(Some(Envelope::Task)),
+        _ => Err(Malformed("an envelope is of no kind")),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::part::{self, confirm, confirm_bits, put_retry, put_ttr};
+use super::part::{self, confirm, confirm_bits, envelope, envelope_bits, put_retry, put_ttr};
 use super::wire::{
     Malformed, Reader, Result, flag, put_duration, put_str, put_time, put_u16, put_varint,
 };
 use crate::time::{Now, Time, duration_ms};
-use crate::topic::{Pause, Rate, Settings};
+use crate::topic::{Headers, Pause, Rate, Settings};
 
 /// A topic's settings and pause, as they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,10 @@ const RATE: u16 = 1 << 5;
 const CONCURRENCY: u16 = 1 << 6;
 const CONFIRM_SHIFT: u16 = 7;
 const PAUSE_SHIFT: u16 = 9;
+const TIMEOUT: u16 = 1 << 11;
+const HEADERS: u16 = 1 << 12;
+const ENVELOPE_SHIFT: u16 = 13;
+const UNKNOWN: u16 = 1 << 15;
 const TWO_BITS: u16 = 0b11;
 
 impl StoredPause {
@@ -65,8 +69,19 @@ impl StoredPause {
 
 impl StoredTopic {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let Settings { ttr, retry, target, retain, retain_dead, rate, concurrency, confirm } =
-            &self.settings;
+        let Settings {
+            ttr,
+            retry,
+            target,
+            retain,
+            retain_dead,
+            rate,
+            concurrency,
+            confirm,
+            envelope,
+            timeout,
+            headers,
+        } = &self.settings;
         put_u16(
             out,
             flag(TTR, ttr.is_some())
@@ -77,7 +92,10 @@ impl StoredTopic {
                 | flag(RATE, rate.is_some())
                 | flag(CONCURRENCY, concurrency.is_some())
                 | (u16::from(confirm_bits(*confirm)) << CONFIRM_SHIFT)
-                | (self.pause.bits() << PAUSE_SHIFT),
+                | (self.pause.bits() << PAUSE_SHIFT)
+                | flag(TIMEOUT, timeout.is_some())
+                | flag(HEADERS, !headers.is_empty())
+                | (u16::from(envelope_bits(*envelope)) << ENVELOPE_SHIFT),
         );
         if let Some(ttr) = ttr {
             put_ttr(out, *ttr);
@@ -101,11 +119,25 @@ impl StoredTopic {
         if let StoredPause::Until(end) = self.pause {
             put_time(out, end);
         }
+        if let Some(timeout) = timeout {
+            put_ttr(out, *timeout);
+        }
+        if !headers.is_empty() {
+            put_varint(out, headers.iter().len() as u64);
+            for (name, value) in headers.iter() {
+                put_str(out, name);
+                put_str(out, value);
+            }
+        }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<StoredTopic> {
         let flags = reader.u16()?;
-        let settings = Settings {
+        if flags & UNKNOWN != 0 {
+            return Err(Malformed("a topic has unknown flags"));
+        }
+        let two_bits = |shift: u16| (flags >> shift) & TWO_BITS;
+        let mut settings = Settings {
             ttr: reader.option(flags & TTR != 0, part::ttr)?,
             retry: reader.option(flags & RETRY != 0, part::retry)?,
             target: reader.option(flags & TARGET != 0, part::target)?,
@@ -113,16 +145,33 @@ impl StoredTopic {
             retain_dead: reader.option(flags & RETAIN_DEAD != 0, Reader::duration)?,
             rate: reader.option(flags & RATE != 0, rate)?,
             concurrency: reader.option(flags & CONCURRENCY != 0, part::non_zero)?,
-            confirm: confirm(((flags >> CONFIRM_SHIFT) & TWO_BITS) as u8)?,
+            confirm: confirm(two_bits(CONFIRM_SHIFT) as u8)?,
+            envelope: envelope(two_bits(ENVELOPE_SHIFT) as u8)?,
+            ..Settings::default()
         };
-        // The bits above, which nobody sets, would make it of no kind.
-        Ok(StoredTopic { settings, pause: pause(reader, flags >> PAUSE_SHIFT)? })
+        let pause = pause(reader, two_bits(PAUSE_SHIFT))?;
+        settings.timeout = reader.option(flags & TIMEOUT != 0, part::ttr)?;
+        settings.headers = reader.option(flags & HEADERS != 0, headers)?.unwrap_or_default();
+        Ok(StoredTopic { settings, pause })
     }
 }
 
 fn rate(reader: &mut Reader<'_>) -> Result<Rate> {
     let (count, per_ms) = (reader.varint_u32()?, reader.varint()?);
     Rate::new(count, Duration::from_millis(per_ms)).map_err(|_| Malformed("a rate is out of range"))
+}
+
+fn headers(reader: &mut Reader<'_>) -> Result<Headers> {
+    let wrong = Malformed("headers are out of range");
+    let count = usize::try_from(reader.varint()?).map_err(|_| wrong)?;
+    if count == 0 || count > Headers::COUNT_MAX {
+        return Err(wrong);
+    }
+    let mut each = Vec::with_capacity(count);
+    for _ in 0..count {
+        each.push((reader.str()?, reader.str()?));
+    }
+    Headers::new(each).map_err(|_| wrong)
 }
 
 fn pause(reader: &mut Reader<'_>, bits: u16) -> Result<StoredPause> {

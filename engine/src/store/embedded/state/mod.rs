@@ -43,10 +43,11 @@ use super::space::{IdHasher, Space};
 use crate::dice::{Dice, Lease};
 use crate::error::Result;
 use crate::history::Entry as Noted;
+use crate::job::Destination;
 use crate::machine::{
     Event, Hold, Life, Next, Note, Owner, Refusal, Rules, Stage, State as At, Step, step,
 };
-use crate::queue::{Changed, Key, Lane, LetGo, Settle, Standing, Terms, UniqueIds};
+use crate::queue::{Changed, Key, Lane, LetGo, Settle, Standing, Terms, UniqueIds, Verdict};
 use crate::record::{Move, check_version, not_found};
 use crate::stats::Stats;
 use crate::store::Options;
@@ -249,7 +250,12 @@ impl State {
 
     pub(crate) fn settle(&mut self, settle: Settle, now: Now) -> Result<Changed> {
         let slot = self.slot_of(&settle.key).ok_or_else(|| not_found(&settle.key))?;
-        self.make_and_show(slot, &Move::settle(settle), now)
+        let recalled = settle.verdict == Verdict::Recall;
+        let changed = self.make_and_show(slot, &Move::settle(settle), now)?;
+        if recalled {
+            self.give_token_back(slot);
+        }
+        Ok(changed)
     }
 
     /// Changes a job by hand. A rewritten one only if nothing has changed since it was read.
@@ -466,7 +472,7 @@ impl State {
             // By version, not by hand-outs: a recalled one must not share a lease with the next.
             lease: self.lease(slot),
             since: now.tick,
-            until: now.tick.plus_ms(ttr.as_ms()),
+            until: now.tick.plus_ms(terms.lease_ms(ttr, settings)),
             ttr,
             owner: terms.owner,
         }
@@ -484,7 +490,7 @@ impl State {
     /// Puts a job into every order there is.
     fn stand_up(&mut self, slot: u32, since: Tick) {
         let (life, entry) = (self.life(slot), self.arena[slot]);
-        let stand = Stand { since, ..Stand::new(&entry, slot, &life) };
+        let stand = Stand { since, ..self.stand(slot, &entry, &life) };
         let orders = self.topics[entry.topic as usize].as_mut().expect("a job's topic is there");
         orders.enter(&self.arena, &stand);
         // Most only wait, behind others that are due before: nobody has to look at their topic.
@@ -508,10 +514,21 @@ impl State {
         self.look_again(entry.topic);
     }
 
+    /// Where a job stands in its topic.
+    fn stand(&self, slot: u32, entry: &Entry, life: &Life) -> Stand {
+        let mut stand = Stand::new(entry, slot, life);
+        if stand.stage == Stage::Ready && stand.own_target {
+            let target = self.own(slot).and_then(|own| own.target.as_ref());
+            let topic = &self.orders_of(slot).name;
+            stand.destination = target.map(|target| Destination::of(topic, target));
+        }
+        stand
+    }
+
     /// Takes a job out of the same; answers since when it was ready, if it was.
     fn stand_down(&mut self, slot: u32) -> Option<Tick> {
         let (life, entry) = (self.life(slot), self.arena[slot]);
-        let stand = Stand::new(&entry, slot, &life);
+        let stand = self.stand(slot, &entry, &life);
         let orders = self.topics[entry.topic as usize].as_mut().expect("a job's topic is there");
         let since = orders.leave(&self.arena, &stand);
         self.unlist(slot, &entry, &life);

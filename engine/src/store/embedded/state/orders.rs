@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::entry::Entry;
-use crate::job::PRIORITY_DEFAULT;
+use crate::job::{Destination, PRIORITY_DEFAULT};
 use crate::machine::{Life, Stage, State as At};
-use crate::queue::{Lane, PausedFor, TopicInfo};
+use crate::queue::{Ask, Lane, PausedFor, Taken, TopicInfo};
 use crate::store::embedded::index::{Arena, Tree};
 use crate::time::{Now, Tick, Time};
 use crate::topic::{Bucket, Counts, Pause, Settings, Topic};
@@ -60,7 +60,7 @@ impl ReadyKey {
 }
 
 /// Where one job stands, as far as its topic's orders care.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stand {
     pub(crate) stage: Stage,
     pub(crate) due: Time,
@@ -70,6 +70,8 @@ pub(crate) struct Stand {
     pub(crate) number: u64,
     pub(crate) slot: u32,
     pub(crate) own_target: bool,
+    /// Ready, and with a target of its own: where that is.
+    pub(crate) destination: Option<Destination>,
     /// Ready: since when.
     pub(crate) since: Tick,
 }
@@ -89,6 +91,7 @@ impl Stand {
             number: entry.number,
             slot,
             own_target: entry.has_own_target(),
+            destination: None,
             since: Tick::default(),
         }
     }
@@ -121,6 +124,8 @@ pub(crate) struct Orders {
     retry: Tree<DueKey>,
     held: Tree<DueKey>,
     ready_with_target: Tree<ReadyKey>,
+    /// The same once more, by where they go.
+    ready_by_destination: Lanes,
     ready_without: Tree<ReadyKey>,
     reserved: Tree<AtKey>,
     dead: Tree<AtKey>,
@@ -148,6 +153,7 @@ impl Orders {
             retry: Tree::new(),
             held: Tree::new(),
             ready_with_target: Tree::new(),
+            ready_by_destination: Lanes::default(),
             ready_without: Tree::new(),
             reserved: Tree::new(),
             dead: Tree::new(),
@@ -174,8 +180,10 @@ impl Orders {
                     number: stand.number,
                     since: stand.since,
                 };
-                let place = key.place();
-                self.ready_tree(stand.own_target).insert(key, |other| other.place() < place);
+                insert_ready(self.ready_tree(stand.own_target), key);
+                if let Some(destination) = &stand.destination {
+                    self.ready_by_destination.insert(destination, key);
+                }
                 self.urgent += u64::from(stand.priority < PRIORITY_DEFAULT);
             }
             Stage::Reserved => insert_at(&mut self.reserved, stand),
@@ -201,9 +209,10 @@ impl Orders {
             Stage::Held => remove_due(&mut self.held, arena, stand),
             Stage::Ready => {
                 let place = [stand.priority.into(), stand.due.as_ms(), stand.number];
-                let removed = self
-                    .ready_tree(stand.own_target)
-                    .remove(|other| other.place() < place, |found| found.slot == stand.slot);
+                let removed = remove_ready(self.ready_tree(stand.own_target), place, stand.slot);
+                if let Some(destination) = &stand.destination {
+                    self.ready_by_destination.remove(destination, place, stand.slot);
+                }
                 self.urgent -= u64::from(stand.priority < PRIORITY_DEFAULT);
                 debug_assert!(removed.is_some(), "a ready job stands among the ready");
                 return removed.map(|key| key.since);
@@ -238,6 +247,21 @@ impl Orders {
             (Lane::Push, None) => own,
             (Lane::Push, Some(_)) => own.into_iter().chain(plain).min_by_key(ReadyKey::place),
         }
+    }
+
+    /// The first ready job that fits an ask of which something was taken already.
+    pub(crate) fn head_for(&self, ask: &Ask, taken: &Taken) -> Option<ReadyKey> {
+        let Some(room) = &ask.room else { return self.head(ask.lane) };
+        if !room.has_topic(&self.name, taken) {
+            return None;
+        }
+        let own = self.ready_by_destination.first(|to| room.has_destination(to, taken));
+        let plain = self.ready_without.first().filter(|_| {
+            self.settings.target.as_ref().is_some_and(|target| {
+                room.has_destination(&Destination::of(&self.name, target), taken)
+            })
+        });
+        own.into_iter().chain(plain).min_by_key(ReadyKey::place)
     }
 
     /// The first waiting job that is not held.
@@ -358,6 +382,53 @@ impl Orders {
         self.listed_due = old.listed_due;
         [old.delayed, old.others]
     }
+}
+
+/// Ready jobs by where they go, so that one destination does not stand in the way of another.
+#[derive(Default)]
+struct Lanes {
+    lanes: BTreeMap<Destination, Tree<ReadyKey>>,
+    /// Each lane by its first job.
+    heads: BTreeSet<(SortKey, Destination)>,
+}
+
+impl Lanes {
+    fn insert(&mut self, destination: &Destination, key: ReadyKey) {
+        self.change(destination, |lane| insert_ready(lane, key));
+    }
+
+    fn remove(&mut self, destination: &Destination, place: SortKey, slot: u32) {
+        self.change(destination, |lane| _ = remove_ready(lane, place, slot));
+    }
+
+    fn change(&mut self, destination: &Destination, change: impl FnOnce(&mut Tree<ReadyKey>)) {
+        let lane = self.lanes.entry(destination.clone()).or_insert_with(Tree::new);
+        let before = lane.first().map(|key| key.place());
+        change(lane);
+        let after = lane.first().map(|key| key.place());
+        if after.is_none() {
+            self.lanes.remove(destination);
+        }
+        if before != after {
+            before.map(|place| self.heads.remove(&(place, destination.clone())));
+            self.heads.extend(after.map(|place| (place, destination.clone())));
+        }
+    }
+
+    /// The first of all that go where there is room: the lanes without are passed over.
+    fn first(&self, has_room: impl Fn(&Destination) -> bool) -> Option<ReadyKey> {
+        let (_, destination) = self.heads.iter().find(|(_, destination)| has_room(destination))?;
+        self.lanes[destination].first()
+    }
+}
+
+fn insert_ready(tree: &mut Tree<ReadyKey>, key: ReadyKey) {
+    let place = key.place();
+    tree.insert(key, |other| other.place() < place);
+}
+
+fn remove_ready(tree: &mut Tree<ReadyKey>, place: SortKey, slot: u32) -> Option<ReadyKey> {
+    tree.remove(|other| other.place() < place, |found| found.slot == slot)
 }
 
 fn insert_due(tree: &mut Tree<DueKey>, arena: &Arena<Entry>, stand: &Stand) {

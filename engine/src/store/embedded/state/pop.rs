@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::orders::ReadyKey;
 use super::{MOVE_BYTES, Snapshot, State};
 use crate::error::Result;
+use crate::job::Destination;
 use crate::machine::{Event, Hold};
-use crate::queue::{Ask, Key, Lane, Source, Terms};
+use crate::queue::{Ask, Key, Lane, Source, Taken, Terms};
 use crate::record::{Move, not_found};
 use crate::store::embedded::inbox::{self, Inbox, Task};
 use crate::store::embedded::log::Rests;
@@ -72,9 +74,10 @@ impl State {
     }
 
     fn hand_out(&mut self, ask: &Ask, now: Now) -> Vec<Handed> {
-        let mut handed = Vec::new();
+        let (mut handed, mut taken) = (Vec::new(), Taken::default());
         while handed.len() < ask.max as usize && self.log.has_room(MOVE_BYTES) {
-            let Some(slot) = self.best(ask, now) else { break };
+            let Some(slot) = self.best(ask, &taken, now) else { break };
+            self.take_room(ask, slot, &mut taken);
             self.take_token(slot, now);
             handed.push(self.lease_out(slot, ask.terms, Event::Reserve, now).expect("it is ready"));
         }
@@ -116,10 +119,10 @@ impl State {
     }
 
     /// The best ready job over all the topics asked for that may hand one out.
-    fn best(&self, ask: &Ask, now: Now) -> Option<u32> {
+    fn best(&self, ask: &Ask, taken: &Taken, now: Now) -> Option<u32> {
         let head = |topic: &u32| {
             let orders = self.topics[*topic as usize].as_ref()?;
-            orders.head(ask.lane).filter(|_| orders.may_hand_out(now))
+            orders.head_for(ask, taken).filter(|_| orders.may_hand_out(now))
         };
         let best = match &ask.from {
             Source::These(topics) => topics
@@ -127,10 +130,39 @@ impl State {
                 .filter_map(|topic| self.names.get(topic))
                 .filter_map(head)
                 .min_by_key(|key| key.place()),
+            Source::Any if ask.room.is_some() => self.best_with_room(ask.lane, head),
             // The best first, so that only topics that may not hand out are passed over.
             Source::Any => self.with_ready[ask.lane as usize].values().find_map(head),
         };
         best.map(|key| key.slot)
+    }
+
+    /// The best over all topics, where the first job of a topic may find no room: then the next
+    /// that does may come after the first of other topics.
+    fn best_with_room(
+        &self,
+        lane: Lane,
+        head: impl Fn(&u32) -> Option<ReadyKey>,
+    ) -> Option<ReadyKey> {
+        let mut best: Option<ReadyKey> = None;
+        for (first, topic) in &self.with_ready[lane as usize] {
+            if best.is_some_and(|best| best.place() < *first) {
+                break;
+            }
+            best = best.into_iter().chain(head(topic)).min_by_key(ReadyKey::place);
+        }
+        best
+    }
+
+    fn take_room(&self, ask: &Ask, slot: u32, taken: &mut Taken) {
+        if ask.room.is_none() {
+            return;
+        }
+        let orders = self.orders_of(slot);
+        let own = self.own(slot).and_then(|own| own.target.as_ref());
+        if let Some(target) = own.or(orders.settings.target.as_ref()) {
+            taken.take(&orders.name, Destination::of(&orders.name, target));
+        }
     }
 
     fn take_token(&mut self, slot: u32, now: Now) {
@@ -206,9 +238,12 @@ impl State {
     fn next_in_line(&mut self, topic: u32, lane: Lane, now: Now) -> Option<(u64, u32, Lane)> {
         let orders = self.topics[topic as usize].as_ref()?;
         orders.head(lane)?;
-        let named = orders.waiters[lane as usize].first();
-        let any = self.waiters.any[lane as usize].first();
-        let came = *named.into_iter().chain(any).min()?;
+        let named = orders.waiters[lane as usize].iter();
+        let any = self.waiters.any[lane as usize].iter();
+        let fits = |came: &&u64| {
+            orders.head_for(&self.waiters.calls[*came].ask, &Taken::default()).is_some()
+        };
+        let came = *named.filter(fits).take(1).chain(any.filter(fits).take(1)).min()?;
         if orders.may_hand_out(now) {
             return Some((came, topic, lane));
         }
@@ -273,12 +308,17 @@ impl State {
         for (number, lease) in unseen {
             let Some(slot) = self.numbered(*number) else { continue };
             // Refused if the lease ran out: then there is nothing to undo.
-            if self.make(slot, &Move::plain(Event::Recall(*lease)), now).is_ok() {
-                let orders = self.orders_mut(slot);
-                if let Some(rate) = orders.settings.rate {
-                    orders.bucket.give_back(rate);
-                }
+            if self.make(slot, &Move::plain(Event::Recall(Some(*lease))), now).is_ok() {
+                self.give_token_back(slot);
             }
+        }
+    }
+
+    /// As if it had not been handed out.
+    pub(super) fn give_token_back(&mut self, slot: u32) {
+        let orders = self.orders_mut(slot);
+        if let Some(rate) = orders.settings.rate {
+            orders.bucket.give_back(rate);
         }
     }
 }

@@ -8,12 +8,12 @@ use super::super::{StoredEnd, StoredPause};
 use super::*;
 use crate::dice::Lease;
 use crate::history::{Entry, Report, What};
-use crate::job::{Body, Confirm, Ttr};
+use crate::job::{Body, Confirm, Envelope, Ttr};
 use crate::machine::{Hold, Tally};
 use crate::retry::Retry;
 use crate::schedule::{Misfire, OnDead};
 use crate::time::{DAY, HOUR, MINUTE, SECOND, Time};
-use crate::topic::Settings;
+use crate::topic::{Headers, Settings};
 
 /// Compares with hex digits, field by field as `docs/format.md` has them.
 #[track_caller]
@@ -177,6 +177,7 @@ fn each_flag_of_a_job_means_its_own_field() {
     );
     with(|job| job.spec.retain = Some(MINUTE), "11 0174 0169 10 3c 00 00");
     with(|job| job.spec.confirm = Some(Confirm::Finish), "11 0174 0169 40 00");
+    with(|job| job.spec.envelope = Some(Envelope::Task), "11 0174 0169 80 03 00");
 }
 
 #[test]
@@ -263,6 +264,11 @@ fn each_flag_of_a_topic_means_its_own_field() {
     with(|settings| settings.concurrency = NonZeroU32::new(7), "4000 07");
     with(|settings| settings.confirm = Some(Confirm::Delivery), "8000");
     with(|settings| settings.confirm = Some(Confirm::Finish), "0001");
+    with(|settings| settings.timeout = Some(Ttr::DEFAULT), "0008 e0d403");
+    with(|settings| settings.headers = Headers::new([("a", "b")]).unwrap(), "0010 01 0161 0162");
+    with(|settings| settings.envelope = Some(Envelope::Body), "0020");
+    with(|settings| settings.envelope = Some(Envelope::CloudEvents), "0040");
+    with(|settings| settings.envelope = Some(Envelope::Task), "0060");
 }
 
 #[test]
@@ -290,12 +296,15 @@ fn a_topic() {
         retain_dead: Some(7 * DAY),
         rate: Some("10/m".parse().unwrap()),
         concurrency: NonZeroU32::new(200),
+        envelope: Some(Envelope::CloudEvents),
+        timeout: Some(Ttr::new(10 * SECOND).unwrap()),
+        headers: Headers::new([("x-b", "2"), ("X-A", "1")]).unwrap(),
     };
     let pause = StoredPause::Until(time(1_790_000_000_000));
     golden(
         &topic_bytes(&StoredTopic { settings, pause }),
-        "ff02 b0ea01 00 01 e807 80dddb01 c801 07776f726b65723a 901c 00 80f524 00 0a e0d403 c801
-           006c50c4a001",
+        "ff5a b0ea01 00 01 e807 80dddb01 c801 07776f726b65723a 901c 00 80f524 00 0a e0d403 c801
+           006c50c4a001 904e 02 03782d61 0131 03782d62 0132",
     );
     let (settings, pause) = (Settings::default(), StoredPause::Indefinitely);
     golden(&topic_bytes(&StoredTopic { settings, pause }), "0004");

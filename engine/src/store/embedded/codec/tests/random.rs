@@ -7,12 +7,12 @@ use std::time::Duration;
 use super::super::{StoredEnd, StoredPause, StoredTopic};
 use crate::dice::Lease;
 use crate::history::{Entry, Report, What};
-use crate::job::{Body, Caller, Confirm, NewJob, Target, Ttr};
+use crate::job::{Body, Caller, Confirm, Envelope, NewJob, Target, Ttr};
 use crate::machine::{Hold, Life, Owner, State, Tally};
 use crate::retry::{Retry, WAIT_MAX};
 use crate::schedule::{CATCH_UP_MAX, EVERY_MAX, Misfire, OnDead, Repeat};
 use crate::time::{Now, Tick, Time};
-use crate::topic::{Rate, Settings};
+use crate::topic::{Headers, Rate, Settings};
 
 /// A small generator (splitmix64): the same seed, the same values.
 pub(super) struct Rng(u64);
@@ -171,6 +171,16 @@ impl Rng {
         }
     }
 
+    fn envelope(&mut self) -> Envelope {
+        self.pick(&[Envelope::Body, Envelope::CloudEvents, Envelope::Task])
+    }
+
+    fn headers(&mut self) -> Headers {
+        let count = if self.coin() { 0 } else { self.below(5) };
+        let value = "v".repeat(self.below(100) as usize);
+        Headers::new((0..count).map(|n| (format!("x-{n}"), &value))).unwrap()
+    }
+
     fn confirm(&mut self) -> Confirm {
         self.pick(&[Confirm::Delivery, Confirm::Finish])
     }
@@ -202,6 +212,7 @@ impl Rng {
             spec.repeat = self.maybe(Rng::repeat);
             spec.target = self.maybe(Rng::target);
             spec.confirm = self.maybe(Rng::confirm);
+            spec.envelope = self.maybe(Rng::envelope);
             spec.retain = self.maybe(Rng::duration);
         }
         job.spec.content_type = self.maybe(|_| "application/xml; charset=utf-8".parse().unwrap());
@@ -300,6 +311,9 @@ impl Rng {
             retry: self.maybe(Rng::retry),
             target: self.maybe(Rng::target),
             confirm: self.maybe(Rng::confirm),
+            envelope: self.maybe(Rng::envelope),
+            timeout: self.maybe(Rng::ttr),
+            headers: self.headers(),
             retain: self.maybe(Rng::duration),
             retain_dead: self.maybe(Rng::duration),
             rate: self.maybe(|rng| {

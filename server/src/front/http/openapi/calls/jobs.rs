@@ -64,7 +64,7 @@ pub(super) fn calls() -> Vec<Operation> {
                 "Every morning",
                 json!({
                     "topic": "report", "id": "daily", "target": "https://shop.example/hooks/report",
-                    "confirm": "delivery",
+                    "confirm": "delivery", "envelope": "cloudevents",
                     "repeat": {
                         "cron": "0 9 * * *", "tz": "Asia/Shanghai", "until": "2099-12-31T00:00:00Z",
                     },

@@ -35,7 +35,8 @@ pub(super) fn calls() -> Vec<Operation> {
             "All of them",
             json!({
                 "ttr": "60s", "retry": {"attempts": 5, "ladder": ["15s", "3m"], "backoff": null},
-                "target": null, "confirm": "delivery", "retain": "1h", "retain_dead": "30d",
+                "target": null, "confirm": "delivery", "envelope": "body", "timeout": "10s",
+                "headers": {"x-shop": "1"}, "retain": "1h", "retain_dead": "30d",
                 "rate": "10/m", "concurrency": 8,
             }),
         )],

@@ -53,6 +53,7 @@ fn jobs() -> Value {
         "repeat": named("Repeat"),
         "target": named("Target"),
         "confirm": named("Confirm"),
+        "envelope": named("Envelope"),
         "retain": named("DurationText"),
         "content_type": text(),
         "traceparent": text(),

@@ -2,6 +2,7 @@
 
 use linger::job::PRIORITY_DEFAULT;
 use linger::queue::POP_MAX;
+use linger::topic::Headers;
 use serde_json::{Value, json};
 
 use super::words::{NUMBER, units};
@@ -74,6 +75,7 @@ fn new_job() -> Value {
             "repeat": named("Repeat"),
             "target": about("Without one it waits to be popped.", named("Target")),
             "confirm": named("Confirm"),
+            "envelope": named("Envelope"),
             "retain": about("How long it stays visible when finished.", named("Duration")),
             "held": about("Set aside from the start.", flag()),
             "on_conflict": about("What to do if the topic has a job of this id.", on_conflict),
@@ -204,6 +206,10 @@ fn topics() -> Value {
         ],
         "examples": ["100", "10/m"],
     });
+    let headers = json!({
+        "type": "object", "maxProperties": Headers::COUNT_MAX,
+        "additionalProperties": {"type": "string"},
+    });
     let until_resumed = about("Until resumed unless given.", named("Duration"));
     json!({
         "Pause": fields("How long.", json!({"for": until_resumed})),
@@ -212,6 +218,9 @@ fn topics() -> Value {
             "retry": named("Retry"),
             "target": about("Where its jobs are pushed.", named("Target")),
             "confirm": named("Confirm"),
+            "envelope": named("Envelope"),
+            "timeout": about("The most an attempt to push may take; 30s unless given.", named("Ttr")),
+            "headers": about("What every push brings along besides.", headers),
             "retain": about("How long finished jobs stay visible.", named("Duration")),
             "retain_dead": about("How long dead ones do; for ever unless given.", named("Duration")),
             "rate": about(RATE, rate),

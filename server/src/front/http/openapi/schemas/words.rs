@@ -95,6 +95,11 @@ pub(super) fn all() -> Value {
                 finish.",
             "type": "string", "enum": ["delivery", "finish"],
         },
+        "Envelope": {
+            "description": "What a push makes of the body: as it is, described by the headers of \
+                a CloudEvent, or as the arguments of a callback of the task calls.",
+            "type": "string", "enum": ["body", "cloudevents", "task"],
+        },
         "State": {
             "description": "Where a job stands. `retry` is delayed after a failure, `held` set \
                 aside by hand, `dead` out of attempts.",
