@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use linger::error::{Code, Result};
-use linger::job::{Id, made_id};
+use linger::job::{Destination, Id, made_id};
 use linger::queue::{Expect, KvQuery, KvWrite, PAGE_MAX, Queue};
 use linger::store::embedded::Embedded;
 use linger::time::Now;
@@ -21,11 +21,10 @@ use tokio::sync::broadcast::error::RecvError;
 
 pub(crate) use roster::Filter;
 use roster::Roster;
-use worker::Said;
 pub(crate) use worker::{
-    AppName, Came, Ended, Instance, LEASE_MAX, LEASE_MIN, Registration, State, TOPICS_MAX, Url,
-    Worker,
+    AppName, Ended, Instance, LEASE_MAX, LEASE_MIN, Registration, State, TOPICS_MAX, Url, Worker,
 };
+use worker::{Came, Said};
 
 /// The keys of workers begin so.
 const PREFIX: &str = "workers/";
@@ -161,9 +160,10 @@ impl<S: Queue> Registry<S> {
         Calling { registry: self.clone(), id: id.clone(), ended: None }
     }
 
-    /// Tells which applications come to have a live instance for which topics, from now on.
-    pub(crate) fn changes(&self) -> Changes {
-        Changes(self.came.subscribe())
+    /// Tells where jobs may go because somebody comes to life, from now on.
+    #[allow(dead_code, reason = "whoever hires the sinks asks")]
+    pub(crate) fn changes(self: &Arc<Self>) -> Changes<S> {
+        Changes { registry: self.clone(), came: self.came.subscribe() }
     }
 
     fn tell(&self, worker: &Worker, topics: Arc<[Topic]>) {
@@ -260,25 +260,23 @@ impl<S: Queue> Drop for Calling<S> {
     }
 }
 
-/// Those who came to life.
-pub(crate) struct Changes(broadcast::Receiver<Came>);
-
-/// What may be tried again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// What goes to this application, or to any, of these topics.
-    These(Came),
-    /// Whatever goes to workers: more came to life than were kept.
-    All,
+/// Where jobs go to whom somebody came to life.
+pub(crate) struct Changes<S = Embedded> {
+    registry: Arc<Registry<S>>,
+    came: broadcast::Receiver<Came>,
 }
 
-impl Changes {
-    /// The next who comes to life; none when the registry is gone.
-    pub(crate) async fn next(&mut self) -> Option<Change> {
-        match self.0.recv().await {
-            Ok(came) => Some(Change::These(came)),
-            Err(RecvError::Lagged(_)) => Some(Change::All),
-            Err(RecvError::Closed) => None,
+impl<S: Queue> Changes<S> {
+    /// Waits until somebody comes to life, and answers where jobs may go by that.
+    #[allow(dead_code, reason = "whoever hires the sinks asks")]
+    pub(crate) async fn next(&mut self) -> Vec<Destination> {
+        match self.came.recv().await {
+            Ok(came) => came.destinations().collect(),
+            Err(RecvError::Lagged(_)) => {
+                let now = self.registry.now();
+                self.registry.roster_at(now).destinations()
+            }
+            Err(RecvError::Closed) => unreachable!("the registry is held"),
         }
     }
 }

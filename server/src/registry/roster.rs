@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linger::error::{Code, Error, Result};
-use linger::job::Id;
+use linger::job::{Destination, Id};
 use linger::time::{Now, Tick};
 use linger::topic::Topic;
 
 use super::worker::{
-    AppName, Ended, Health, Instance, Registration, Said, State, Url, Worker, excerpt,
+    AppName, Ended, Health, Instance, Registration, Said, State, Url, Worker, destination, excerpt,
 };
 
 /// How long an instance that failed is called after the others. Then it has its turn again: it
@@ -210,6 +210,11 @@ impl Roster {
         let chosen: Vec<_> = well.chain(failed).take(most).map(instance).collect();
         turns.last = chosen.first().map(|instance| instance.id.clone());
         chosen
+    }
+
+    /// Where jobs go for whom somebody is there.
+    pub(super) fn destinations(&self) -> Vec<Destination> {
+        self.lines.keys().map(|(app, topic)| destination(app.as_ref(), topic)).collect()
     }
 
     /// Counts a call that begins.

@@ -132,27 +132,35 @@ async fn one_too_many_is_refused_and_not_stored() {
 #[tokio::test]
 async fn who_comes_to_life_is_told() {
     let (store, _clock) = store();
-    let registry = Registry::open(store).await.unwrap();
+    let registry = Arc::new(Registry::open(store).await.unwrap());
     let mut changes = registry.changes();
-    let came = |worker: &Worker| {
-        let Said { app, topics, .. } = worker.said.clone();
-        Some(Change::These(Came { app, topics }))
-    };
-    let (worker, _) = registry.register(registration(Some("a"), "http://a"), 9).await.unwrap();
-    assert_eq!(changes.next().await, came(&worker));
+    let job_to = |target: &str| Destination::of(&"t".parse().unwrap(), &target.parse().unwrap());
+    registry.register(registration(Some("a"), "http://a"), 9).await.unwrap();
+    assert_eq!(changes.next().await, [job_to("worker:"), job_to("worker:shop")]);
     // Neither a heartbeat nor the end of one is news; to be live again is.
     registry.heartbeat(&id("a"), None).await.unwrap();
     registry.heartbeat(&id("a"), Some(State::Draining)).await.unwrap();
-    assert!(changes.0.is_empty());
+    assert!(changes.came.is_empty());
     registry.heartbeat(&id("a"), Some(State::Live)).await.unwrap();
-    assert_eq!(changes.next().await, came(&worker));
-    assert!(changes.0.is_empty());
-    for _ in 0..=CAME_MAX {
-        registry.tell(&worker, worker.said.topics.clone());
+    assert_eq!(changes.next().await.len(), 2);
+    assert!(changes.came.is_empty());
+}
+
+#[tokio::test]
+async fn one_who_is_slow_to_ask_is_told_of_all_who_are_there() {
+    let (store, _clock) = store();
+    let registry = Arc::new(Registry::open(store).await.unwrap());
+    let mut changes = registry.changes();
+    let (worker, _) = registry.register(registration(Some("a"), "http://a"), 9).await.unwrap();
+    for _ in 0..CAME_MAX {
+        registry.tell(&worker, Arc::default());
     }
-    assert_eq!(changes.next().await, Some(Change::All));
-    drop(registry);
-    while changes.next().await.is_some() {}
+    let mut told = changes.next().await;
+    told.sort();
+    assert_eq!(
+        told.iter().map(Destination::as_str).collect::<Vec<_>>(),
+        ["worker:/t", "worker:shop/t"]
+    );
 }
 
 #[tokio::test]

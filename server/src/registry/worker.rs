@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::http::Uri;
 use bytes::Bytes;
 use linger::error::{Code, Error, Result};
-use linger::job::Id;
+use linger::job::{Destination, Id};
 use linger::time::{MINUTE, SECOND, Time, format_duration};
 use linger::topic::Topic;
 use serde::{Deserialize, Serialize};
@@ -282,9 +282,24 @@ pub(crate) enum Ended {
 
 /// An application has an instance for these topics that it did not have before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Came {
-    pub(crate) app: AppName,
-    pub(crate) topics: Arc<[Topic]>,
+pub(super) struct Came {
+    pub(super) app: AppName,
+    pub(super) topics: Arc<[Topic]>,
+}
+
+impl Came {
+    /// Where jobs go that it may be called for.
+    pub(super) fn destinations(&self) -> impl Iterator<Item = Destination> {
+        self.topics
+            .iter()
+            .flat_map(|topic| [None, Some(&self.app)].map(|app| destination(app, topic)))
+    }
+}
+
+/// Where jobs of this topic go that are for one application, or for any.
+pub(super) fn destination(app: Option<&AppName>, topic: &Topic) -> Destination {
+    let target = format!("worker:{}", app.map_or("", AppName::as_str));
+    Destination::of(topic, &target.parse().expect("a name fits into a target"))
 }
 
 impl fmt::Display for AppName {
