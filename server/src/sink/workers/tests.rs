@@ -6,7 +6,8 @@ use linger::history::Report;
 use linger::job::Id;
 use linger::queue::{Ask, Lane};
 use linger::store::memory::Memory;
-use linger::time::MINUTE;
+use linger::time::{HOUR, MINUTE};
+use linger::worker::{Limits, Runner, Totals};
 
 use super::*;
 use crate::registry::{Registration, State};
@@ -280,4 +281,42 @@ async fn a_name_that_nobody_can_have_is_not_waited_for() {
     let job = bench.delivery("worker:a/b").await;
     let why = "app `a/b` has blanks, control characters or slashes; leave them out";
     assert_eq!(bench.workers.work(job).await, Outcome::dead(why));
+}
+
+/// Waits until a runner has counted this.
+async fn counted(runner: &Runner<Memory>, what: impl Fn(Totals) -> bool) {
+    let wait = async {
+        while !what(runner.totals()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(MINUTE, wait).await.expect("it is counted");
+}
+
+#[tokio::test]
+async fn jobs_wait_for_a_worker_and_go_to_it_when_it_comes() {
+    let Bench { store, registry, fake, workers } = Bench::new(&[]).await;
+    let runner = Runner::new(store.clone(), Lane::Push);
+    // Only one who comes may open it again.
+    let limits = Limits { pause: HOUR, pause_max: HOUR, per_destination: 1, ..Limits::default() };
+    runner.set_limits(limits).unwrap();
+    runner.worker_for_all(workers).start().unwrap();
+    let mut changes = registry.changes();
+    let now = store.clock().now().time();
+    let job = |n: usize, target: &str| Job::new("t", "").id(n.to_string()).target(target);
+    let jobs = (0..6).map(|n| job(n, ["worker:", "worker:shop"][n % 2]).check(now).unwrap());
+    store.add_all(jobs.collect()).await.unwrap();
+    counted(&runner, |totals| totals.unbegun == 2).await;
+    assert_eq!(runner.closed(), 2);
+
+    let (app, topics) = ("shop".parse().unwrap(), vec!["t".parse().unwrap()]);
+    let url = "http://a".parse().unwrap();
+    let new = Registration::new(None, app, topics, url, MINUTE).unwrap();
+    let (worker, _) = registry.register(new, 9).await.unwrap();
+    changes.next().await.iter().for_each(|destination| runner.reopen(destination));
+    counted(&runner, |totals| totals.done == 6).await;
+    assert_eq!(runner.totals().unbegun, 2);
+    assert_eq!(fake.calls.lock().unwrap().len(), 6);
+    assert_eq!(registry.get(&worker.id).unwrap().health.deliveries, 6);
+    runner.stop().await;
 }
