@@ -6,6 +6,8 @@ pub mod config;
 mod front;
 mod listen;
 pub mod proto;
+mod push;
+mod registry;
 mod secrets;
 pub mod serve;
 mod silence;

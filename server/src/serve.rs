@@ -5,9 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use linger::queue::{Delivery, Lane};
 use linger::store::embedded::Embedded;
-use linger::worker::{CONCURRENCY_DEFAULT, Runner};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,6 +19,8 @@ use crate::front::app::App;
 use crate::front::beanstalk;
 use crate::front::port::Port;
 use crate::listen::listen;
+use crate::push::Pushing;
+use crate::registry::Registry;
 use crate::sink::Sinks;
 
 /// Serves until it is told to stop.
@@ -164,8 +164,8 @@ pub struct Running {
     listening: JoinHandle<()>,
     beanstalkd: Option<Beanstalkd>,
     sinks: Arc<Sinks>,
-    /// Who pushes, once there is a store.
-    pushing: Arc<OnceLock<Runner<Embedded>>>,
+    /// What pushes, once there is a store.
+    pushing: Arc<OnceLock<Pushing>>,
 }
 
 /// The port of the beanstalkd protocol.
@@ -192,6 +192,9 @@ impl Running {
             beanstalkd.controls.set_config(config.clone());
         }
         self.sinks.set_config(&config.webhooks);
+        if let Some(pushing) = self.pushing.get() {
+            pushing.set_config(&config.push);
+        }
         self.app.set_config(config);
     }
 
@@ -216,7 +219,7 @@ impl Running {
             beanstalkd.listening.await.context("serving beanstalkd's protocol broke off")?;
         }
         if let Some(pushing) = self.pushing.get() {
-            pushing.drain(self.app.drain()).await;
+            pushing.stop(self.app.drain()).await;
         }
         self.app.all_seen_to().await;
         // The store waits for its threads.
@@ -239,16 +242,20 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         None => None,
     };
     let opened = {
-        let (app, config) = (app.clone(), config.clone());
+        let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
         let (pushing, sinks) = (pushing.clone(), sinks.clone());
         tokio::task::spawn_blocking(move || {
             let store = open(&app, &config)?;
-            Handle::current()
-                .block_on(app.secrets().load(&*store))
-                .context("cannot read the secrets in the store")?;
+            let secrets = app.secrets().load(&*store);
+            runtime.block_on(secrets).context("cannot read the secrets in the store")?;
+            let registry = runtime.block_on(Registry::open(store.clone()));
+            let registry = Arc::new(registry.context("cannot read who is registered")?);
+            app.set_registry(registry.clone());
             app.set_store(store.clone());
             if config.role.worker {
-                let _ = pushing.set(push(store.clone(), sinks)?);
+                let begun = Pushing::start(store.clone(), registry, sinks, &config.push)?;
+                app.set_runner(begun.runner().clone());
+                let _ = pushing.set(begun);
             }
             // After it, so that no port serves before `/readyz` says so. Nobody may want to know.
             let _ = is_open.send(store);
@@ -258,17 +265,6 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let port = Arc::new(Port::new(app.clone()));
     let listening = tokio::spawn(listen(listener, port, stopping.clone()));
     Ok(Running { address, app, stopping, opened, listening, beanstalkd, sinks, pushing })
-}
-
-/// Pushes what is due.
-fn push(store: Arc<Embedded>, sinks: Arc<Sinks>) -> anyhow::Result<Runner<Embedded>> {
-    let runner = Runner::new(store, Lane::Push);
-    let worker = move |job: Delivery| {
-        let sinks = sinks.clone();
-        async move { sinks.push(job).await }
-    };
-    runner.worker_for_all(worker).concurrency(CONCURRENCY_DEFAULT).start()?;
-    Ok(runner)
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {

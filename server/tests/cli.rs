@@ -239,6 +239,7 @@ fn what_is_not_there_is_exit_code_1() {
         (&["pop", "t", "u", "--wait", "1ms"], "{\"jobs\":[]}\n", "no job is ready"),
         (&["jobs", "t"], "{\"jobs\":[]}\n", "no such jobs"),
         (&["topics"], "{\"topics\":[]}\n", "no such topics"),
+        (&["workers", "shop"], "{\"workers\":[]}\n", "no such workers"),
         (&["get", "t", "1"], "", "topic `t` has no job `1` (not_found)"),
         (&["delete", "t", "1"], "", "topic `t` has no job `1` (not_found)"),
         (&["finish", "t", "1"], "", "topic `t` has no job `1` (not_found)"),
@@ -501,6 +502,30 @@ fn topics_follow_the_cursor_to_the_end() {
     assert_eq!((ran.code, ran.out.lines().count()), (0, 2), "{ran:?}");
     let asked = asked.join().unwrap();
     assert!(asked[2].starts_with("GET /v1/topics?limit=1000&cursor=b%2Fc HTTP"), "{}", asked[2]);
+}
+
+#[test]
+fn workers_are_listed_with_how_they_do() {
+    let worker = |id: &str, more: &str| {
+        format!(
+            r#"{{"id":"{id}","app":"shop","topics":["a","b c"],"url":"http://h:1/","state":"live",
+            "expires":"2026-12-01T09:00:30.000Z","deliveries":7,"failures":1{more}}}"#
+        )
+    };
+    let first = format!(r#"{{"workers":[{}],"cursor":"w/1"}}"#, worker("w/1", ""));
+    let last = format!(r#"{{"workers":[{}]}}"#, worker("w2", r#","last_error":"no answer""#));
+    let (url, asked) = puppet(vec![("200 OK", first), ("200 OK", last)]);
+    let args = ["workers", "shop", "--topic", "b c", "--server", &url];
+    let ran = Ran::of(command(&args).output().unwrap());
+    let table = "\
+ID   APP   STATE  URL          TOPICS  EXPIRES                   DELIVERIES  FAILURES  LAST ERROR
+w/1  shop  live   http://h:1/  a, b c  2026-12-01T09:00:30.000Z  7           1
+w2   shop  live   http://h:1/  a, b c  2026-12-01T09:00:30.000Z  7           1         no answer
+";
+    assert_eq!((ran.code, ran.out.as_str()), (0, table), "{ran:?}");
+    let asked = asked.join().unwrap();
+    let right = "GET /v1/workers?app=shop&topic=b%20c&limit=1000&cursor=w%2F1 HTTP";
+    assert!(asked[1].starts_with(right), "{}", asked[1]);
 }
 
 #[test]

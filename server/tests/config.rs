@@ -258,6 +258,8 @@ fn a_wrong_value_says_setting_value_remedy_and_place() {
         ("fronts.command=on", "`on` is neither true nor false"),
         ("fronts.ouqiang=on", "`on` is neither true nor false"),
         ("fronts.tasks=on", "`on` is neither true nor false"),
+        ("workers.lease=999ms", "`999ms` is out of range; give `1s` to `10m`"),
+        ("workers.max=0", "`0` is out of range; give `1` to `100000`"),
         ("log.format=xml", "`xml` is not known; give human or json"),
         ("log.level=inof", "`inof` is not a level; give error, warn, info"),
     ] {

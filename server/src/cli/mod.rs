@@ -26,6 +26,7 @@ mod settle;
 mod text;
 mod topics;
 mod update;
+mod workers;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -77,6 +78,7 @@ enum Verb {
     Pause(pause::Pause),
     Resume(pause::Resume),
     Redrive(redrive::Redrive),
+    Workers(workers::Workers),
     Config(config::Show),
     Check(check::Check),
     Completions(completions::Completions),
@@ -139,6 +141,7 @@ impl Verb {
             Verb::Pause(verb) => verb.run(),
             Verb::Resume(verb) => verb.run(),
             Verb::Redrive(verb) => verb.run(),
+            Verb::Workers(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
             Verb::Check(verb) => verb.run(),
             Verb::Completions(verb) => verb.run(),

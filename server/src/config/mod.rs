@@ -23,6 +23,7 @@ pub use value::{Host, Level, LogFormat, Networks, Roles};
 
 pub use crate::secrets::SigningKey;
 
+use crate::registry::{LEASE_MAX, LEASE_MIN};
 use source::Values;
 use value::Size;
 
@@ -53,8 +54,12 @@ pub struct Config {
     pub limits: Limits,
     /// Which older protocols are understood.
     pub fronts: Fronts,
+    /// How jobs are pushed.
+    pub push: Push,
     /// How jobs are pushed by webhook.
     pub webhooks: Webhooks,
+    /// How workers are registered.
+    pub workers: Workers,
     /// What is logged, and how.
     pub log: Log,
 }
@@ -101,6 +106,21 @@ pub struct Fronts {
     pub tasks: bool,
 }
 
+/// How jobs are pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Push {
+    /// The most pushes under way.
+    pub concurrency: usize,
+    /// The most of them to one destination.
+    pub per_destination: usize,
+    /// So many failures in a row close a destination.
+    pub failures: usize,
+    /// How long it is closed at first.
+    pub pause: Duration,
+    /// How long at most.
+    pub pause_max: Duration,
+}
+
 /// How jobs are pushed by webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhooks {
@@ -116,6 +136,15 @@ pub struct Webhooks {
     pub secret: Vec<SigningKey>,
     /// A file with certificates of authorities to be trusted besides those of the system.
     pub ca: Option<PathBuf>,
+}
+
+/// How workers are registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// How long a registration holds without a heartbeat, for those that do not say.
+    pub lease: Duration,
+    /// The most that may be registered.
+    pub max: usize,
 }
 
 /// What is logged, and how.
@@ -136,6 +165,10 @@ const ANSWER_BYTES_MAX: Size = Size(16 << 20);
 const REQUESTS_BYTES_MAX: Size = Size(1 << 40);
 const BATCH_JOBS_MAX: usize = 100_000;
 const AT_ONCE_MAX: usize = 10_000_000;
+const WORKERS_MAX: usize = 100_000;
+const CONCURRENCY_MAX: usize = 100_000;
+/// Less would be to try again and again.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Less would be no time at all, and every request would be late.
 const TIME_MIN: Duration = Duration::from_millis(1);
 
@@ -201,6 +234,13 @@ impl Config {
                 ouqiang: values.take("fronts.ouqiang")?,
                 tasks: values.take("fronts.tasks")?,
             },
+            push: Push {
+                concurrency: values.take_in("push.concurrency", 1..=CONCURRENCY_MAX)?,
+                per_destination: values.take_in("push.per_destination", 1..=CONCURRENCY_MAX)?,
+                failures: values.take_in("push.failures", 1..=CONCURRENCY_MAX)?,
+                pause: values.take_in("push.pause", PAUSE_MIN..=DAY)?,
+                pause_max: values.take_in("push.pause_max", PAUSE_MIN..=DAY)?,
+            },
             webhooks: Webhooks {
                 networks: values.take("webhooks.networks")?,
                 allow: values.take("webhooks.allow")?,
@@ -210,6 +250,10 @@ impl Config {
                     .0,
                 secret: values.take("webhooks.secret")?,
                 ca: values.take("webhooks.ca")?,
+            },
+            workers: Workers {
+                lease: values.take_in("workers.lease", LEASE_MIN..=LEASE_MAX)?,
+                max: values.take_in("workers.max", 1..=WORKERS_MAX)?,
             },
             log: Log { format: values.take("log.format")?, level: values.take("log.level")? },
         };
@@ -274,6 +318,13 @@ mod tests {
                 idle_time: 5 * MINUTE,
             },
             fronts: Fronts { command: true, ouqiang: true, tasks: true },
+            push: Push {
+                concurrency: 512,
+                per_destination: 32,
+                failures: 8,
+                pause: SECOND,
+                pause_max: MINUTE,
+            },
             webhooks: Webhooks {
                 networks: Networks::Any,
                 allow: vec![],
@@ -282,6 +333,7 @@ mod tests {
                 secret: vec![],
                 ca: None,
             },
+            workers: Workers { lease: 30 * SECOND, max: 10_000 },
             log: Log { format: LogFormat::Human, level: Level::default() },
         };
         assert_eq!(Config::defaults(), expected);

@@ -9,12 +9,14 @@ use linger::queue::{Ask, Bodies, Delivery, Page, Query, Queue, Settle, Verdict};
 use linger::store::embedded::{Embedded, Progress};
 use linger::time::format_duration;
 use linger::topic::Topic;
+use linger::worker::Runner;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::limit::Gates;
 use super::names::Names;
 use crate::config::Config;
+use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::silence;
 
@@ -22,6 +24,10 @@ use crate::silence;
 pub(crate) struct App {
     /// The store, once all that is in it is loaded.
     store: OnceLock<Arc<Embedded>>,
+    /// Its workers, there before it is.
+    registry: OnceLock<Arc<Registry>>,
+    /// Who pushes its jobs, if this instance does.
+    runner: OnceLock<Arc<Runner<Embedded>>>,
     /// How much of it is loaded until then.
     loading: Progress,
     config: ArcSwap<Config>,
@@ -41,6 +47,8 @@ impl App {
         App {
             secrets: Arc::new(Secrets::new(config.webhooks.secret.clone())),
             store: OnceLock::new(),
+            registry: OnceLock::new(),
+            runner: OnceLock::new(),
             loading: Progress::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),
@@ -54,6 +62,21 @@ impl App {
     /// Where an opening says how far it has come.
     pub(crate) fn loading(&self) -> &Progress {
         &self.loading
+    }
+
+    /// Takes the workers of the store that is to come.
+    pub(crate) fn set_registry(&self, registry: Arc<Registry>) {
+        let _ = self.registry.set(registry);
+    }
+
+    /// Takes who pushes the store's jobs.
+    pub(crate) fn set_runner(&self, runner: Arc<Runner<Embedded>>) {
+        let _ = self.runner.set(runner);
+    }
+
+    /// Who pushes the store's jobs, if this instance does.
+    pub(super) fn runner(&self) -> Option<&Arc<Runner<Embedded>>> {
+        self.runner.get()
     }
 
     /// Begins to serve from this store.
@@ -98,9 +121,13 @@ impl App {
 
     /// The store; refused while it is loaded.
     pub(super) fn store(&self) -> Result<&Arc<Embedded>> {
-        self.store.get().ok_or_else(|| {
-            Error::new(Code::Unavailable, "the stored jobs are still being loaded; try again soon")
-        })
+        self.store.get().ok_or_else(loading)
+    }
+
+    /// The workers; refused while the store is loaded.
+    pub(super) fn registry(&self) -> Result<&Arc<Registry>> {
+        self.store()?;
+        self.registry.get().ok_or_else(loading)
     }
 
     /// Why the store takes no changes any more, if it does not.
@@ -193,4 +220,8 @@ impl App {
         self.store()?.settle(settles).await?;
         Ok(())
     }
+}
+
+fn loading() -> Error {
+    Error::new(Code::Unavailable, "the stored jobs are still being loaded; try again soon")
 }

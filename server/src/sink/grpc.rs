@@ -14,7 +14,7 @@ use linger::history::Report;
 use linger::job::Confirm;
 use linger::queue::Delivery;
 use linger::time::{Clock, SystemClock, format_duration};
-use linger::worker::{Outcome, Worker};
+use linger::worker::Outcome;
 use tonic::client::Grpc as Client;
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
@@ -104,15 +104,6 @@ impl Grpc {
         });
         *request.metadata_mut() = MetadataMap::from_headers(about);
         request
-    }
-}
-
-impl Worker for Grpc {
-    async fn work(&self, job: Delivery) -> Outcome {
-        match &job.target {
-            Some(target) => self.call(target.as_str(), &job, job.within).await,
-            None => Outcome::failed("the job has no target"),
-        }
     }
 }
 

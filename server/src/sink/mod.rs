@@ -1,25 +1,35 @@
-//! How work is pushed out.
+//! How work is pushed out: each sink is a worker.
 
 mod address;
 mod dial;
 mod grpc;
 mod headers;
 mod webhook;
+mod workers;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use linger::queue::Delivery;
 use linger::worker::{Outcome, Worker};
 
 use crate::config::Webhooks;
+use crate::registry::Registry;
 use crate::secrets::Secrets;
 use grpc::Grpc;
 use webhook::Webhook;
+use workers::{Call, Workers};
 
-/// Pushes jobs to wherever their targets say.
+/// Those that call by a URL.
 pub(crate) struct Sinks {
     webhook: Webhook,
     grpc: Grpc,
+}
+
+/// Pushes jobs to wherever their targets say.
+pub(crate) struct Target {
+    sinks: Arc<Sinks>,
+    workers: Workers<Arc<Sinks>>,
 }
 
 impl Sinks {
@@ -33,14 +43,30 @@ impl Sinks {
         self.webhook.set_config(config);
         self.grpc.set_config(config);
     }
+}
 
-    /// Makes one attempt.
-    pub(crate) async fn push(&self, job: Delivery) -> Outcome {
-        let target = job.target.as_ref().map_or("", |target| target.as_str());
-        match target.split_once(':') {
-            Some(("http" | "https", _)) => self.webhook.work(job).await,
-            Some(("grpc", _)) => self.grpc.work(job).await,
-            _ => Outcome::failed(format!("nothing pushes to `{target}` yet")),
+impl Call for Arc<Sinks> {
+    async fn call(&self, url: &str, job: &Delivery, within: Duration) -> Outcome {
+        match url.split_once(':') {
+            Some(("http" | "https", _)) => self.webhook.post(url, job, within).await,
+            Some(("grpc", _)) => self.grpc.call(url, job, within).await,
+            _ => Outcome::failed(format_args!("nothing pushes to `{url}`")),
+        }
+    }
+}
+
+impl Target {
+    pub(crate) fn new(sinks: Arc<Sinks>, registry: Arc<Registry>) -> Target {
+        Target { workers: Workers::new(registry, sinks.clone()), sinks }
+    }
+}
+
+impl Worker for Target {
+    async fn work(&self, job: Delivery) -> Outcome {
+        let target = job.target.clone();
+        match target.as_ref().map_or("", |target| target.as_str()) {
+            to if to.starts_with("worker:") => self.workers.work(job).await,
+            to => self.sinks.call(to, &job, job.within).await,
         }
     }
 }

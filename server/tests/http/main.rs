@@ -14,3 +14,4 @@ mod secrets;
 mod tasks;
 mod topics;
 mod work;
+mod workers;

@@ -147,6 +147,7 @@ fn text_of(body: &Value) -> String {
 /// Makes what an example needs, in a topic that is otherwise empty, and answers its lease or
 /// the id of a secret.
 async fn prepare(server: &Server, call: &Call<'_>) -> String {
+    server.call(Method::DELETE, "/v1/workers/shop-1", "").await;
     for topic in ["order.close", "mail", "poll", "report"] {
         server.call(Method::DELETE, &format!("/v1/topics/{topic}"), "").await;
     }
@@ -157,7 +158,15 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
         || ["getHistory", "redriveJobs"].contains(&call.name());
     let due = if is_due { "}" } else { r#","delay":"30m"}"# };
     match call.name() {
-        "addJobs" | "push" | "addTask" => return String::new(),
+        "addJobs" | "push" | "addTask" | "registerWorker" => return String::new(),
+        name if name.contains("Worker") => {
+            let worker = json!({
+                "id": "shop-1", "app": "shop", "topics": ["order.close"],
+                "url": "http://10.0.0.7:8080/jobs",
+            });
+            server.post("/v1/workers", &worker.to_string()).await.ok(201);
+            return String::new();
+        }
         name if name.contains("Task") => {
             let callback = json!({"schema": "http", "address": "127.0.0.1:8080", "path": "/sent"});
             let time = json!({"duration": 3600, "relative": true});

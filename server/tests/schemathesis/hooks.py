@@ -9,6 +9,7 @@ IN_WORDS = [
     "over the limit of",  # of bytes of UTF-8, or of time that is written as text
     "over its max of",
     "give 1ms to 7d",
+    "give 1s to 10m",
     "write 1ms to 36500d",
     "give a number of seconds",  # more than there can be
     "give RFC 3339",  # before 1970
@@ -31,6 +32,8 @@ IN_WORDS = [
     "and the secret one for",
     "target is no URL",
     "target has a user name",
+    "is none that can be called",  # a url by its looks, but not to those who call it
+    "names a user or a password",
 ]
 
 

@@ -102,6 +102,18 @@ impl Ledger {
         self.caller.call(Method::PATCH, &path(id), &body).await.expect("an answer")
     }
 
+    async fn register(&self, id: &str) -> Answer {
+        let url = format!("http://{id}/");
+        let worker = json!({"id": id, "app": "a", "topics": ["t"], "url": url, "lease": "10m"});
+        self.caller.post("/v1/workers", &worker.to_string()).await
+    }
+
+    /// Says that a worker is alive.
+    async fn keep(&self, id: &str) -> Answer {
+        let path = format!("/v1/workers/{id}/heartbeat");
+        self.caller.call(Method::PUT, &path, "").await.expect("an answer")
+    }
+
     /// Holds what the server has against what it acknowledged.
     async fn check(&self) {
         for (id, there) in &self.jobs {
@@ -124,6 +136,8 @@ async fn a_full_disk_refuses_new_jobs_and_loses_none() {
     let (jobs, refused) = (BTreeMap::new(), Vec::new());
     let mut ledger = Ledger { caller: served.caller(), jobs, refused, next: 0 };
 
+    ledger.register("kept").await.ok(201);
+
     // Others fill the disk, and give the room back.
     ledger.until_there_is_room().await;
     disk.take(DISK_BYTES as usize / 2);
@@ -141,6 +155,11 @@ async fn a_full_disk_refuses_new_jobs_and_loses_none() {
     disk.take(usize::MAX);
     ledger.go_on(20).await;
     assert!(!ledger.add("short").await, "a job was taken that there is no room for");
+    // Who is registered stays so: it is by their work that room is made.
+    ledger.keep("kept").await.ok(200);
+    let one_more = ledger.register("one-more").await;
+    assert_eq!((one_more.status, one_more.code()), (507, "storage_full"));
+    ledger.keep("one-more").await.ok(404);
     let last = ledger.there().pop().expect("some are left");
     let grown = ledger.grow(&last).await;
     assert_eq!((grown.status, grown.code()), (507, "storage_full"));

@@ -10,6 +10,7 @@ use linger::queue::{Queue, TopicInfo, Topics};
 use linger::stats::{BOUNDS_US, Lateness, SIZE_BOUNDS, Sizes, Stats};
 use linger::store::embedded::Measured;
 use linger::topic::Counts;
+use linger::worker::Totals;
 
 use super::App;
 use super::error::Result;
@@ -26,10 +27,14 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<Response> {
     let page = Topics::Page { prefix: "".into(), after: None, limit: TOPICS_MAX };
     let topics = store.topics(page).await?;
     let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    Ok((kind, written(&stats, &measured, &topics)).into_response())
+    let mut out = written(&stats, &measured, &topics);
+    if let Some(runner) = app.runner() {
+        pushes(&mut out, &runner.totals(), runner.closed() as u64);
+    }
+    Ok((kind, out.0).into_response())
 }
 
-fn written(stats: &Stats, measured: &Measured, topics: &[TopicInfo]) -> String {
+fn written(stats: &Stats, measured: &Measured, topics: &[TopicInfo]) -> Text {
     let mut out = Text::default();
     out.about("linger_jobs", "gauge", "Jobs there are, by topic and state.");
     let mut others = stats.counts;
@@ -75,7 +80,27 @@ fn written(stats: &Stats, measured: &Measured, topics: &[TopicInfo]) -> String {
     out.one(name, "gauge", help, measured.checkpoint_bytes);
     let (name, help) = ("linger_disk_full", "1 while the disk is too full for new jobs.");
     out.one(name, "gauge", help, measured.full.into());
-    out.0
+    out
+}
+
+fn pushes(out: &mut Text, totals: &Totals, closed: u64) {
+    let name = "linger_pushes_total";
+    out.about(name, "counter", "Attempts to push, by how they ended.");
+    for (outcome, count) in [
+        ("done", totals.done),
+        ("failed", totals.failed),
+        ("again", totals.again),
+        ("dead", totals.dead),
+        ("left", totals.left),
+        ("released", totals.released),
+        ("nobody_there", totals.unbegun),
+        ("lost", totals.lost + totals.gone + totals.unsettled),
+    ] {
+        let _ = writeln!(out.0, r#"{name}{{outcome="{outcome}"}} {count}"#);
+    }
+    out.one("linger_pushes_running", "gauge", "Pushes under way.", totals.running);
+    let help = "Destinations that are closed until a probe succeeds.";
+    out.one("linger_destinations_closed", "gauge", help, closed);
 }
 
 /// The text that Prometheus reads, in its format 0.0.4.
@@ -169,17 +194,17 @@ mod tests {
     fn topics_past_the_limit_are_summed_up() {
         let counts = Counts { ready: 5, delayed: 7, ..Counts::default() };
         let stats = Stats { counts, topics: 3, ..Stats::default() };
-        let text = written(&stats, &Measured::default(), &[]);
+        let text = written(&stats, &Measured::default(), &[]).0;
         assert!(text.contains(r#"linger_jobs{topic="other",state="ready"} 5"#), "{text}");
         let known = Stats { topics: 0, ..stats };
-        assert!(!written(&known, &Measured::default(), &[]).contains("other"));
+        assert!(!written(&known, &Measured::default(), &[]).0.contains("other"));
     }
 
     #[test]
     fn a_histogram_counts_up_to_all() {
         let mut stats = Stats::default();
         [50, 1_500, u64::MAX].iter().for_each(|late| stats.due_to_ready.record(*late));
-        let text = written(&stats, &Measured::default(), &[]);
+        let text = written(&stats, &Measured::default(), &[]).0;
         let name = "linger_due_to_ready_seconds";
         for line in [
             format!(r#"{name}_bucket{{le="0.0001"}} 1"#),

@@ -15,6 +15,7 @@ mod shape;
 mod tasks;
 mod topics;
 mod work;
+mod workers;
 mod write;
 
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use hyper::body::Incoming;
 use linger::error::{Code, Error};
 use tower::Service;
@@ -73,6 +74,7 @@ fn joined(routes: Vec<Route>) -> Router<Arc<App>> {
 fn routes() -> Vec<Route> {
     let job = get(jobs::look).patch(jobs::update).delete(jobs::delete);
     let topic = get(topics::look).put(topics::set).delete(topics::forget);
+    let worker = get(workers::look).delete(workers::deregister);
     let mut routes = vec![
         ("/v1/jobs", post(jobs::add).fallback(only_post)),
         ("/v1/jobs/{id}", get(jobs::find).fallback(only_get)),
@@ -91,6 +93,10 @@ fn routes() -> Vec<Route> {
         ("/v1/topics/{topic}/jobs/{id}", job.fallback(only_job)),
         ("/v1/topics/{topic}/jobs/{id}/history", get(jobs::history).fallback(only_get)),
         ("/v1/topics/{topic}/jobs/{id}/{action}", post(work::act).fallback(only_post)),
+        ("/v1/workers", get(workers::list).post(workers::register).fallback(only_list)),
+        ("/v1/workers/{worker}", worker.fallback(only_worker)),
+        ("/v1/workers/{worker}/heartbeat", put(workers::heartbeat).fallback(only_put)),
+        ("/v1/workers/{worker}/drain", post(workers::drain).fallback(only_post)),
         ("/healthz", get(healthz).fallback(only_get)),
         ("/readyz", get(readyz).fallback(only_get)),
         ("/metrics", get(metrics::show).fallback(only_get)),
@@ -157,6 +163,14 @@ async fn only_delete() -> Response {
 
 async fn only_list() -> Response {
     wrong_method("GET, HEAD, POST")
+}
+
+async fn only_put() -> Response {
+    wrong_method("PUT")
+}
+
+async fn only_worker() -> Response {
+    wrong_method("GET, HEAD, DELETE")
 }
 
 async fn only_topic() -> Response {

@@ -189,6 +189,18 @@ impl FromRequestParts<Arc<App>> for OneSecret {
     }
 }
 
+/// The worker in the path.
+pub(crate) struct OneWorker(pub(crate) Id);
+
+impl FromRequestParts<Arc<App>> for OneWorker {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<OneWorker> {
+        let id: String = names(parts, app).await?;
+        Ok(OneWorker(id.parse()?))
+    }
+}
+
 /// What stands behind the question mark: each name once, and nothing unknown.
 pub(crate) struct Asked {
     pairs: Vec<(String, String)>,

@@ -57,7 +57,7 @@ pub(crate) async fn pop_many(
     pop_from(&app, topics, fields).await
 }
 
-fn topics(name: &'static str, raw: &RawValue) -> Result<Vec<Topic>> {
+pub(crate) fn topics(name: &'static str, raw: &RawValue) -> Result<Vec<Topic>> {
     let names: Vec<String> = serde_json::from_str(raw.get())
         .map_err(|_| read::wrong(name, raw, "a list of topics such as [\"a\", \"b\"]"))?;
     let topics: std::result::Result<Vec<Topic>, Error> =

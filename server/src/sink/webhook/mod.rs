@@ -19,7 +19,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use linger::queue::Delivery;
 use linger::time::{Clock, SystemClock, format_duration};
-use linger::worker::{Outcome, Worker};
+use linger::worker::Outcome;
 use rustls::ClientConfig;
 
 use super::address::Guard;
@@ -102,15 +102,6 @@ impl Webhook {
                 Err(error) => broken(host, &error),
             },
             Err(error) => broken(host, &error),
-        }
-    }
-}
-
-impl Worker for Webhook {
-    async fn work(&self, job: Delivery) -> Outcome {
-        match &job.target {
-            Some(target) => self.post(target.as_str(), &job, job.within).await,
-            None => Outcome::failed("the job has no target"),
         }
     }
 }

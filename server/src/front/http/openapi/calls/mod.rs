@@ -6,6 +6,7 @@ mod probes;
 mod secrets;
 mod topics;
 mod work;
+mod workers;
 
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     calls.extend(work::calls());
     calls.extend(topics::calls());
     calls.extend(secrets::calls());
+    calls.extend(workers::calls());
     calls.extend(probes::calls());
     for (on, dialect) in [
         (fronts.command, old::command as fn() -> Vec<Operation>),
@@ -41,6 +43,10 @@ pub(crate) fn tags() -> Value {
             "description": "Looking at topics and their jobs, and changing how they behave.",
         },
         {"name": "secrets", "description": "Keys that sign what is pushed."},
+        {
+            "name": "workers",
+            "description": "Registering workers, which are called for jobs of their topics.",
+        },
         {"name": "probes", "description": "Whether the server is well, and what it offers."},
         {
             "name": "command",

@@ -11,11 +11,11 @@ pub(super) fn all() -> Value {
     joined([jobs(), results(), topics(), secrets(), errors()])
 }
 
-fn moment() -> Value {
+pub(super) fn moment() -> Value {
     json!({"type": "string", "format": "date-time"})
 }
 
-fn object(text: &str, required: &[&str], properties: Value) -> Value {
+pub(super) fn object(text: &str, required: &[&str], properties: Value) -> Value {
     json!({"description": text, "type": "object", "required": required, "properties": properties})
 }
 
@@ -26,7 +26,7 @@ fn only_list(name: &str, of: &str) -> Value {
 }
 
 /// One page of a list.
-fn page(name: &str, of: &str) -> Value {
+pub(super) fn page(name: &str, of: &str) -> Value {
     let mut page = only_list(name, of);
     page["properties"][name]["maxItems"] = json!(PAGE_MAX);
     page["properties"]["cursor"] = about("Where to go on; missing on the last page.", text());

@@ -5,6 +5,7 @@ mod answers;
 mod pace;
 mod requests;
 mod words;
+mod workers;
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,14 @@ use super::operation::named;
 
 /// Every shape by its name.
 pub(crate) fn schemas() -> Value {
-    joined([words::all(), requests::all(), pace::all(), answers::all(), old::schemas()])
+    joined([
+        words::all(),
+        requests::all(),
+        pace::all(),
+        answers::all(),
+        workers::all(),
+        old::schemas(),
+    ])
 }
 
 /// The parts of paths that many calls have.

@@ -14,10 +14,10 @@ pub(super) const NUMBER: &str = r"[0-9]{1,12}(\.[0-9]{1,9})?";
 /// No control character.
 const PLAIN: &str = r"[^\x00-\x1f\x7f-\x9f]";
 /// Neither a control character nor a blank.
-const INK: &str = r"[^\s\x00-\x1f\x7f-\x9f]";
+pub(super) const INK: &str = r"[^\s\x00-\x1f\x7f-\x9f]";
 
 /// What a host may begin with.
-const HOST: &str = r"[^\s\x00-\x1f\x7f-\x9f/?#:]";
+pub(super) const HOST: &str = r"[^\s\x00-\x1f\x7f-\x9f/?#:]";
 
 pub(super) fn all() -> Value {
     let states = Stage::ALL.map(Stage::as_str);
@@ -114,7 +114,7 @@ pub(super) fn units() -> String {
 }
 
 /// A length of time as text, or as a number of seconds within these bounds.
-fn length(what: &str, seconds: Value) -> Value {
+pub(super) fn length(what: &str, seconds: Value) -> Value {
     let seconds = with(seconds, "type", json!("number"));
     json!({
         "description": format!("{what}: text such as `500ms`, `30s`, `2h30m` or `7d`, or a number \
