@@ -107,14 +107,15 @@ async fn the_same_request_is_the_same_task() {
 
 #[tokio::test]
 async fn a_task_shows_where_it_is() {
-    let server = Server::start().await;
+    // Nobody pushes, so that what is due stays so.
+    let server = Server::with(|config| config.role.worker = false).await;
     let uid = add(&server, r#""time":{"duration":3600,"relative":true}"#).await;
     let job = format!("/v1/topics/mail/jobs/{uid}");
     for (action, body, kind) in [("hold", "", 1), ("unhold", "", 2), ("run", "", 3)] {
         server.post(&format!("{job}/{action}"), body).await.ok(200);
         assert_eq!(get(&server, &uid).await["type"], kind, "{action}");
     }
-    // Of a job that is popped, since nobody pushes here.
+    // Of a job that is popped.
     server.add(r#"{"topic":"t","id":"1","retain":"1d"}"#).await;
     server.pop("t").await;
     let task = get(&server, "1").await;
@@ -140,7 +141,8 @@ async fn a_task_shows_where_it_is() {
 
 #[tokio::test]
 async fn times_and_callbacks_are_written_in_several_ways() {
-    let server = Server::start().await;
+    // Nobody pushes, so that what is due stays so.
+    let server = Server::with(|config| config.role.worker = false).await;
     let look = async |task: &str| {
         let uid = server.post("/task/add", task).await.ok(200)["uid"].clone();
         get(&server, uid.as_str().expect("a uid")).await
