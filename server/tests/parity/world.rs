@@ -193,6 +193,8 @@ impl World {
 
 fn served(runtime: &Runtime, folder: &Path, set: fn(&mut Config)) -> Running {
     let mut config = Config::defaults();
+    // Nobody pushes: stories end where their tellers leave them.
+    config.role.worker = false;
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     (config.listen, config.beanstalkd) = (any, Some(any));
     config.store = folder.join("data");

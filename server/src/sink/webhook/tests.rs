@@ -8,6 +8,7 @@ use linger::Linger;
 use linger::job::{Confirm, Envelope, Job};
 use linger::queue::{Ask, Lane, Queue, Settle, Verdict};
 use linger::time::{HOUR, MINUTE, SECOND};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::super::dial::Found;
 use super::*;
@@ -366,6 +367,26 @@ async fn a_long_answer_is_read_to_the_limit_and_kept_in_part() {
     .await;
     let excerpt = cut.settle(&job).report.unwrap().excerpt.unwrap();
     assert_eq!(&*excerpt, format!("{}a", "aé".repeat(341)));
+}
+
+#[tokio::test]
+async fn what_is_answered_beyond_the_limit_is_not_waited_for() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let job = delivery(plain(&url)).await;
+    let webhook = webhook(|config| config.answer_bytes = 4096);
+    // It says that there is more, and keeps us waiting for it.
+    let answers = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // An answer before the question would be none.
+        assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+        let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
+        let answer = format!("{head}{}", "x".repeat(5000));
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream
+    };
+    let (outcome, _open) = tokio::join!(webhook.post(&url, &job, PATIENCE), answers);
+    assert_eq!(outcome.settle(&job).verdict, Verdict::Finish);
 }
 
 #[tokio::test]
