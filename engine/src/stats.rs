@@ -10,7 +10,7 @@ pub struct Stats {
     pub counts: Counts,
     /// Topics there are.
     pub topics: u64,
-    /// Calls waiting for jobs.
+    /// Calls waiting for jobs, to pop them.
     pub waiting: u64,
     /// Jobs ever added.
     pub added: u64,

@@ -121,6 +121,8 @@ pub(crate) struct Add {
     pub(crate) attempts: Option<u32>,
     pub(crate) repeat: Option<Duration>,
     pub(crate) target: Option<String>,
+    /// Whether it is pushed as a callback of the task calls.
+    pub(crate) as_task: bool,
     pub(crate) retain: Option<Duration>,
     pub(crate) held: bool,
     pub(crate) again: Again,
@@ -149,6 +151,7 @@ impl Add {
             attempts: Some(0),
             repeat: None,
             target: None,
+            as_task: false,
             retain: None,
             held: false,
             again: Again::New,
@@ -165,6 +168,7 @@ impl Add {
         };
         for (what, same) in [
             ("target", self.target == said.target),
+            ("envelope", self.as_task == said.as_task),
             ("ttr", self.ttr == said.ttr),
             ("priority", self.priority == said.priority),
             ("attempts", self.attempts == said.attempts),
@@ -187,6 +191,7 @@ impl Add {
             ttr: None,
             attempts: None,
             target: Some("http://127.0.0.1:9/done".to_owned()),
+            as_task: true,
             retain: Some(DAY),
             ..Add::new(topic, name)
         }

@@ -23,6 +23,8 @@ pub(super) struct Waiters {
     came: u64,
     calls: HashMap<u64, Call>,
     ends: BTreeSet<(Tick, u64)>,
+    /// How many of them wait to pop.
+    popping: usize,
     /// Calls for any topic, by lane.
     any: [BTreeSet<u64>; 2],
 }
@@ -40,8 +42,9 @@ pub(super) struct Ticket {
 }
 
 impl Waiters {
-    pub(super) fn len(&self) -> usize {
-        self.calls.len()
+    /// How many wait to pop; those who push wait all the time.
+    pub(super) fn popping(&self) -> usize {
+        self.popping
     }
 
     pub(super) fn next_end(&self) -> Option<Tick> {
@@ -154,6 +157,7 @@ impl State {
                 }
             }
         }
+        self.waiters.popping += usize::from(ask.lane == Lane::Pull);
         self.waiters.calls.insert(came, Call { ask, end, answer: sender });
         Ticket { came, answer }
     }
@@ -224,6 +228,7 @@ impl State {
 
     fn leave_line(&mut self, came: u64) -> Option<Call> {
         let call = self.waiters.calls.remove(&came)?;
+        self.waiters.popping -= usize::from(call.ask.lane == Lane::Pull);
         self.waiters.ends.remove(&(call.end, came));
         let lane = call.ask.lane as usize;
         match &call.ask.from {

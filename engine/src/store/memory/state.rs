@@ -466,7 +466,7 @@ impl State {
         for orders in self.topics.values() {
             counts += orders.counts();
         }
-        let (topics, waiting) = (self.topics.len() as u64, self.waiters.len() as u64);
+        let (topics, waiting) = (self.topics.len() as u64, self.waiters.popping() as u64);
         Stats { counts, topics, waiting, ..self.stats.clone() }
     }
 

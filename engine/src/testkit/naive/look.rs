@@ -114,7 +114,7 @@ impl All {
         Stats {
             counts: self.counts(|_| true),
             topics: self.topics.len() as u64,
-            waiting: self.waiters.len() as u64,
+            waiting: self.waiters.iter().filter(|waiter| waiter.pops()).count() as u64,
             ..self.stats.clone()
         }
     }

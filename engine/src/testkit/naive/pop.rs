@@ -7,7 +7,7 @@ use super::jobs::Kept;
 use crate::error::Result;
 use crate::job::Destination;
 use crate::machine::{Event, Hold, State};
-use crate::queue::{Ask, Delivery, Key, Room, Source, Terms};
+use crate::queue::{Ask, Delivery, Key, Lane, Room, Source, Terms};
 use crate::record::Move;
 use crate::time::{Now, Tick, duration_ms};
 use crate::topic::Topic;
@@ -21,6 +21,10 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
+    pub(super) fn pops(&self) -> bool {
+        self.ask.lane == Lane::Pull
+    }
+
     pub(super) fn names(&self, topic: &Topic) -> bool {
         matches!(&self.ask.from, Source::These(topics) if topics.contains(topic))
     }

@@ -113,6 +113,7 @@ impl Speaker for Grpc {
             retry: add.attempts.map(|attempts| pb::Retry { attempts: Some(attempts), pace: None }),
             repeat: add.repeat.map(repeat),
             target: add.target.clone().unwrap_or_default(),
+            envelope: if add.as_task { pb::Envelope::Task.into() } else { 0 },
             retain: add.retain.map(span),
             held: add.held,
             on_conflict: again.into(),

@@ -81,6 +81,7 @@ impl Speaker for Http {
             ("retry", add.attempts.map(|attempts| json!({ "attempts": attempts }))),
             ("repeat", add.repeat.map(|every| json!({ "every": length(every) }))),
             ("target", add.target.as_deref().map(Value::from)),
+            ("envelope", add.as_task.then_some("task".into())),
             ("retain", add.retain.map(length)),
             ("held", add.held.then_some(true.into())),
             ("on_conflict", again),

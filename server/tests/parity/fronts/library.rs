@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linger::job::{Body, Edit, OnConflict, Patch, Ttr, When};
+use linger::job::{Body, Edit, Envelope, OnConflict, Patch, Ttr, When};
 use linger::queue::{Bulk, Delivery, Filter, Mode, Queue, Settle, Sweep, TopicChange, Verdict};
 use linger::retry::Retry;
 use linger::schedule::Repeat;
@@ -76,6 +76,9 @@ impl Speaker for Library {
         }
         if let Some(target) = &add.target {
             job = job.target(target.as_str());
+        }
+        if add.as_task {
+            job = job.envelope(Envelope::Task);
         }
         if let Some(retain) = add.retain {
             job = job.retain(retain);

@@ -28,6 +28,8 @@ pub(super) struct Waiters {
     /// The calls by what their callers know them by.
     tickets: HashMap<u64, u64>,
     ends: BTreeSet<(Tick, u64)>,
+    /// How many of them wait to pop.
+    popping: usize,
     /// Calls for any topic, by lane.
     any: [BTreeSet<u64>; 2],
 }
@@ -51,8 +53,9 @@ pub(crate) struct Handed {
 }
 
 impl Waiters {
-    pub(super) fn len(&self) -> usize {
-        self.calls.len()
+    /// How many wait to pop; those who push wait all the time.
+    pub(super) fn popping(&self) -> usize {
+        self.popping
     }
 
     pub(super) fn next_end(&self) -> Option<Tick> {
@@ -193,6 +196,7 @@ impl State {
             }
         }
         self.waiters.tickets.insert(call.ticket, came);
+        self.waiters.popping += usize::from(call.ask.lane == Lane::Pull);
         self.waiters.calls.insert(came, call);
     }
 
@@ -269,6 +273,7 @@ impl State {
 
     fn leave_line(&mut self, came: u64) -> Option<Call> {
         let call = self.waiters.calls.remove(&came)?;
+        self.waiters.popping -= usize::from(call.ask.lane == Lane::Pull);
         self.waiters.tickets.remove(&call.ticket);
         self.waiters.ends.remove(&(call.end, came));
         let lane = call.ask.lane as usize;

@@ -190,7 +190,7 @@ impl State {
         for topic in self.names.values() {
             counts += self.topics[*topic as usize].as_ref().expect("it is named").counts();
         }
-        let (topics, waiting) = (self.names.len() as u64, self.waiters.len() as u64);
+        let (topics, waiting) = (self.names.len() as u64, self.waiters.popping() as u64);
         Stats { counts, topics, waiting, ..self.stats.clone() }
     }
 
