@@ -73,6 +73,8 @@ pub enum What {
     Died,
     /// It was finished, or an occurrence was.
     Finished,
+    /// It was delivered, and whoever took it is to say what becomes of it.
+    Delivered,
 }
 
 impl What {
@@ -92,6 +94,7 @@ impl What {
             What::Lost => "lost",
             What::Died => "died",
             What::Finished => "finished",
+            What::Delivered => "delivered",
         }
     }
 }

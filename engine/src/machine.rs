@@ -252,9 +252,11 @@ impl Walk<'_> {
 
     fn leave(&self, lease: Option<Lease>) -> Walked {
         let mut hold = self.holder(lease)?;
+        let left = self.ended(hold, What::Delivered, None);
         hold.until = self.now.tick.plus_ms(hold.ttr.as_ms());
         hold.owner = None;
-        Ok(keep(Life { state: State::Reserved(hold), ..self.life.clone() }, None))
+        let life = Life { state: State::Reserved(hold), ..self.life.clone() };
+        Ok(keep(life, Some(left.note())))
     }
 
     fn bury(&self, lease: Option<Lease>, priority: Option<u32>) -> Walked {

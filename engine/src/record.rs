@@ -8,7 +8,9 @@ use crate::dice::{Dice, Lease};
 use crate::error::{Code, Error, Result};
 use crate::history::{Entry, Notes, Report, What};
 use crate::job::{Body, Caller, DELAY_MAX, Destination, Id, NewJob, Patch, Spec, Target, When};
-use crate::machine::{Event, Hold, Life, Next, Note, Reach, Refusal, Rules, State, Step, step};
+use crate::machine::{
+    Event, Hold, Life, Next, Note, Reach, Refusal, Rules, Stage, State, Step, step,
+};
 use crate::queue::{
     Action, Bulk, Change, Delivery, End, Ended, JobInfo, Key, Lane, LetGo, Settle, Standing, Terms,
     Verdict,
@@ -225,8 +227,14 @@ impl Record {
 
     /// The job at the end of its life.
     pub fn ended(&self, how: End, made: &Move, archive: Archive, now: Now) -> Ended {
+        let mut job = JobInfo { reserved_until: None, ..self.info_in_full(now) };
+        match how {
+            End::Finished => job.stage = Stage::Finished,
+            End::Dead => job.stage = Stage::Dead,
+            End::Deleted => {}
+        }
         Ended {
-            job: self.info_in_full(now),
+            job,
             how,
             at: now.time(),
             report: made.report.clone(),

@@ -1,6 +1,7 @@
 //! Linger's server: the delay queue over HTTP, gRPC and the beanstalkd protocol, and its command
 //! line.
 
+mod archive;
 pub mod cli;
 pub mod config;
 mod front;

@@ -14,7 +14,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use crate::archive::Archiving;
 use crate::config::{Config, Loaded, LogFormat};
+use crate::front;
 use crate::front::app::App;
 use crate::front::beanstalk;
 use crate::front::port::Port;
@@ -166,6 +168,7 @@ pub struct Running {
     sinks: Arc<Sinks>,
     /// What pushes, once there is a store.
     pushing: Arc<OnceLock<Pushing>>,
+    archiving: Arc<OnceLock<Archiving>>,
 }
 
 /// The port of the beanstalkd protocol.
@@ -223,8 +226,11 @@ impl Running {
         }
         self.app.all_seen_to().await;
         // The store waits for its threads.
-        let both = (self.pushing, self.app);
-        tokio::task::spawn_blocking(move || drop(both)).await.context("closing broke off")
+        if let Some(archiving) = Arc::into_inner(self.archiving).and_then(OnceLock::into_inner) {
+            archiving.stop().await;
+        }
+        let rest = (self.pushing, self.app);
+        tokio::task::spawn_blocking(move || drop(rest)).await.context("closing broke off")
     }
 }
 
@@ -235,7 +241,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let stopping = CancellationToken::new();
     let app = Arc::new(App::new(config.clone(), stopping.clone()));
     let sinks = Arc::new(Sinks::new(&config.webhooks, app.secrets().clone())?);
-    let pushing = Arc::new(OnceLock::new());
+    let (pushing, archiving) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
     let (is_open, store) = oneshot::channel();
     let beanstalkd = match config.beanstalkd {
         Some(address) => Some(Beanstalkd::start(address, &config, store, &stopping).await?),
@@ -243,7 +249,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     };
     let opened = {
         let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
-        let (pushing, sinks) = (pushing.clone(), sinks.clone());
+        let (pushing, archiving, sinks) = (pushing.clone(), archiving.clone(), sinks.clone());
         tokio::task::spawn_blocking(move || {
             let store = open(&app, &config)?;
             let secrets = app.secrets().load(&*store);
@@ -253,6 +259,8 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
             app.set_registry(registry.clone());
             app.set_store(store.clone());
             if config.role.worker {
+                let begun = Archiving::start(store.clone(), &config.archive, front::http::ended);
+                let _ = archiving.set(begun);
                 let begun = Pushing::start(store.clone(), registry, sinks, &config.push)?;
                 app.set_runner(begun.runner().clone());
                 let _ = pushing.set(begun);
@@ -264,7 +272,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     };
     let port = Arc::new(Port::new(app.clone()));
     let listening = tokio::spawn(listen(listener, port, stopping.clone()));
-    Ok(Running { address, app, stopping, opened, listening, beanstalkd, sinks, pushing })
+    Ok(Running { address, app, stopping, opened, listening, beanstalkd, sinks, pushing, archiving })
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {

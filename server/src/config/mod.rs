@@ -60,6 +60,8 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// How workers are registered.
     pub workers: Workers,
+    /// Where jobs are kept whose life is over.
+    pub archive: Archive,
     /// What is logged, and how.
     pub log: Log,
 }
@@ -147,6 +149,17 @@ pub struct Workers {
     pub max: usize,
 }
 
+/// Where jobs are kept whose life is over, if their topic has them kept in files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Archive {
+    /// The folder of the files.
+    pub folder: PathBuf,
+    /// How large a file gets.
+    pub file_bytes: usize,
+    /// How many of them are kept; all if 0.
+    pub files: usize,
+}
+
 /// What is logged, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -167,6 +180,7 @@ const BATCH_JOBS_MAX: usize = 100_000;
 const AT_ONCE_MAX: usize = 10_000_000;
 const WORKERS_MAX: usize = 100_000;
 const CONCURRENCY_MAX: usize = 100_000;
+const ARCHIVE_BYTES_MAX: Size = Size(1 << 40);
 /// Less would be to try again and again.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Less would be no time at all, and every request would be late.
@@ -255,6 +269,13 @@ impl Config {
                 lease: values.take_in("workers.lease", LEASE_MIN..=LEASE_MAX)?,
                 max: values.take_in("workers.max", 1..=WORKERS_MAX)?,
             },
+            archive: Archive {
+                folder: values.take("archive.folder")?,
+                file_bytes: values
+                    .take_in("archive.file_bytes", TRANSFER_MIN..=ARCHIVE_BYTES_MAX)?
+                    .0,
+                files: values.take_in("archive.files", 0..=AT_ONCE_MAX)?,
+            },
             log: Log { format: values.take("log.format")?, level: values.take("log.level")? },
         };
         values.assert_all_taken();
@@ -334,6 +355,7 @@ mod tests {
                 ca: None,
             },
             workers: Workers { lease: 30 * SECOND, max: 10_000 },
+            archive: Archive { folder: "./linger-archive".into(), file_bytes: 64 << 20, files: 0 },
             log: Log { format: LogFormat::Human, level: Level::default() },
         };
         assert_eq!(Config::defaults(), expected);

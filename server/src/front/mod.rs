@@ -4,7 +4,7 @@ pub(crate) mod app;
 pub(crate) mod beanstalk;
 mod grpc;
 mod handed_out;
-mod http;
+pub(crate) mod http;
 mod limit;
 mod names;
 mod origin;

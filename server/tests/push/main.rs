@@ -5,6 +5,7 @@
 mod client;
 mod receiver;
 
+mod archive;
 mod secrets;
 mod strangers;
 mod webhook;

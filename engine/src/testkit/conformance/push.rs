@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::trial::{TOUCH, handed, over, topic, ttr};
 use super::{Subject, Trial, suite};
 use crate::error::Code;
+use crate::history::What;
 use crate::job::{Destination, Edit, Envelope, Job, Patch};
 use crate::machine::Owner;
 use crate::queue::{Action, Ask, Lane, LetGo, Queue, Room, Source, Terms, Verdict};
@@ -126,6 +127,8 @@ suite! {
         t.pass(10 * SECOND).await;
         let left = t.settle(&got, Verdict::Leave).await.unwrap().job.unwrap();
         assert_eq!(left.reserved_until, Some(t.after(HOUR)));
+        let told = t.get("orders", "1").await.history.pop().unwrap();
+        assert_eq!((told.what, told.took_ms), (What::Delivered, Some(10_000)));
         assert_eq!(t.queue.let_go(Owner(1), LetGo::Lost).await.unwrap(), 0, "it is not tied to anyone");
         t.pass(HOUR / 2).await;
         let touched = t.settle(&got, TOUCH).await.unwrap().job.unwrap();

@@ -18,6 +18,8 @@ mod work;
 mod workers;
 mod write;
 
+pub(crate) use shape::ended;
+
 use std::sync::Arc;
 
 use axum::Router;

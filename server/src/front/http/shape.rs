@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use linger::history::Entry;
+use linger::history::{Entry, Report};
 use linger::job::{
     Body, Confirm, Edit, Envelope, Form, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Target, Ttr,
     When,
 };
-use linger::queue::{Changed, Delivery, JobInfo, Standing};
+use linger::queue::{Changed, Delivery, Ended, JobInfo, Standing};
 use linger::retry::{Pace, Retry, StepsFrom};
 use linger::schedule::{Misfire, OnDead, Repeat, Rule};
 use linger::time::Time;
@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use super::error::{Refused, Result};
 use super::read::{self, Fields};
-use super::write::Object;
+use super::write::{Object, json_bytes};
 use crate::front::unnamed::Unnamed;
 
 /// Reads a job to add.
@@ -469,6 +469,24 @@ pub(crate) fn envelope_text(envelope: Envelope) -> &'static str {
     }
 }
 
+/// A job whose life is over, with all that happened to it.
+pub(crate) fn ended(ended: &Ended) -> Vec<u8> {
+    json_bytes(|out| {
+        put_job(out, &ended.job);
+        out.object("ended", |out| {
+            out.text("how", ended.how.as_str());
+            out.time("at", ended.at);
+            if let Some(by) = &ended.by {
+                out.text("by", by.as_str());
+            }
+            put_report(out, ended.report.as_ref());
+        });
+        out.array("history", |out| {
+            ended.job.history.iter().for_each(|entry| out.object(|out| put_entry(out, entry)));
+        });
+    })
+}
+
 /// Writes what happened to a job once.
 pub(crate) fn put_entry(out: &mut Object<'_>, entry: &Entry) {
     out.time("at", entry.at);
@@ -483,7 +501,11 @@ pub(crate) fn put_entry(out: &mut Object<'_>, entry: &Entry) {
     if let Some(by) = &entry.by {
         out.text("by", by.as_str());
     }
-    if let Some(report) = &entry.report {
+    put_report(out, entry.report.as_ref());
+}
+
+fn put_report(out: &mut Object<'_>, report: Option<&Report>) {
+    if let Some(report) = report {
         out.object("answer", |out| {
             if let Some(status) = report.status {
                 out.number("status", status.into());

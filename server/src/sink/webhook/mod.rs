@@ -31,8 +31,6 @@ use connect::Connector;
 
 /// How long a connection is kept for the next job.
 const IDLE_TIME: Duration = Duration::from_secs(30);
-/// How many of them are kept for one host.
-const IDLE_PER_HOST: usize = 32;
 /// How often a connection of HTTP/2 is asked whether it still stands, and for how long.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIME: Duration = Duration::from_secs(10);
@@ -114,7 +112,6 @@ impl Tools {
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIME)
-            .pool_max_idle_per_host(IDLE_PER_HOST)
             .http2_keep_alive_interval(PING_EVERY)
             .http2_keep_alive_timeout(PING_TIME)
             .build(Connector::new(dial, tls));

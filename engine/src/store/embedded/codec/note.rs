@@ -13,7 +13,7 @@ const STATUS: u8 = 1 << 0;
 const EXCERPT: u8 = 1 << 1;
 
 /// A kind's place is its number on disk: new ones go to the end.
-const KINDS: [What; 13] = [
+const KINDS: [What; 14] = [
     What::Added,
     What::Updated,
     What::Held,
@@ -27,6 +27,7 @@ const KINDS: [What; 13] = [
     What::Lost,
     What::Died,
     What::Finished,
+    What::Delivered,
 ];
 
 pub(crate) fn encode_note(entry: &Entry, out: &mut Vec<u8>) {
@@ -82,6 +83,7 @@ fn number(what: What) -> u8 {
         What::Lost => 10,
         What::Died => 11,
         What::Finished => 12,
+        What::Delivered => 13,
     }
 }
 

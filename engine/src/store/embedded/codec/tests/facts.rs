@@ -227,7 +227,7 @@ fn flags_that_nobody_sets_are_refused() {
         assert!(whole(&[0, high], StoredTopic::decode).is_err(), "{high:x}");
     }
     let note = |what: u8| whole(&[what, 0, 0, 0, 0, 0, 0, 0], decode_note).is_ok();
-    assert_eq!((0..16).map(note).filter(|read| *read).count(), 13);
+    assert_eq!((0..16).map(note).filter(|read| *read).count(), 14);
     let kv = |flags: u8| whole(&[flags, 1, b'k', 1], StoredKv::decode).is_ok();
     assert_eq!([0, 4, 8, 0x80].map(kv), [true, false, false, false]);
     let repeat = |flags: u8| whole(&[1 << 2, flags, 1], Own::decode).is_ok();
@@ -296,6 +296,7 @@ fn every_kind_of_note_has_its_number() {
         What::Lost,
         What::Died,
         What::Finished,
+        What::Delivered,
     ];
     for (number, what) in (0..).zip(all) {
         let (at, by) = (Time::MIN, None);
