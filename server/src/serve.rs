@@ -258,9 +258,10 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
             let registry = Arc::new(registry.context("cannot read who is registered")?);
             app.set_registry(registry.clone());
             app.set_store(store.clone());
+            // Whatever its role: what ends here is known to nobody else.
+            let begun = Archiving::start(store.clone(), &config.archive, front::http::ended);
+            let _ = archiving.set(begun);
             if config.role.worker {
-                let begun = Archiving::start(store.clone(), &config.archive, front::http::ended);
-                let _ = archiving.set(begun);
                 let begun = Pushing::start(store.clone(), registry, sinks, &config.push)?;
                 app.set_runner(begun.runner().clone());
                 let _ = pushing.set(begun);

@@ -1,6 +1,7 @@
 //! Jobs that have ended, on their way to an archive.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
@@ -12,11 +13,13 @@ const WAITING_MAX: usize = 100_000;
 pub(crate) struct Leaving<T> {
     waiting: Mutex<VecDeque<T>>,
     bell: Notify,
+    /// Whether it was said that some were let go.
+    said: AtomicBool,
 }
 
 impl<T> Default for Leaving<T> {
     fn default() -> Leaving<T> {
-        Leaving { waiting: Mutex::default(), bell: Notify::new() }
+        Leaving { waiting: Mutex::default(), bell: Notify::new(), said: AtomicBool::new(false) }
     }
 }
 
@@ -27,8 +30,10 @@ impl<T> Leaving<T> {
         let lost = if waiting.len() < WAITING_MAX { None } else { waiting.pop_front() };
         waiting.push_back(one);
         drop(waiting);
-        if lost.is_some() {
-            tracing::warn!("nobody archives ended jobs fast enough: one is not archived");
+        if lost.is_some() && !self.said.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                "jobs that have ended are not archived fast enough: the oldest are let go"
+            );
         }
         self.bell.notify_one();
     }
@@ -42,6 +47,7 @@ impl<T> Leaving<T> {
                 waiting.drain(..count).collect()
             };
             if !some.is_empty() {
+                self.said.store(false, Ordering::Relaxed);
                 return some;
             }
             self.bell.notified().await;
