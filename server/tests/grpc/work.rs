@@ -1,7 +1,5 @@
 //! Popping jobs, and saying what became of them.
 
-use std::time::Duration;
-
 use tonic::Code;
 
 use super::client::{PATIENCE, Server, new_job, ok, pb, refused, seconds};
@@ -158,14 +156,10 @@ async fn a_caller_who_hung_up_gets_nothing_leased() {
         queue.pop(request).await
     });
     let request = pb::GetTopicRequest::default();
-    let waits = async {
-        while server.topics().get(request.clone()).await.is_err() {}
-    };
+    let waits = async { while server.topics().get(request.clone()).await.is_err() {} };
     tokio::time::timeout(PATIENCE, waits).await.expect("somebody waits");
     waiting.abort();
-    let gone = async {
-        while server.topics().get(request.clone()).await.is_ok() {}
-    };
+    let gone = async { while server.topics().get(request.clone()).await.is_ok() {} };
     tokio::time::timeout(PATIENCE, gone).await.expect("nobody waits any more");
     server.add("1").await;
     assert_eq!(server.pop().await.job.expect("a job").attempt, 1);
