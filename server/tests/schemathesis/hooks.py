@@ -27,6 +27,10 @@ IN_WORDS = [
     "is_loop repeats a job every ttr",
     "is_loop is given along with repeat",
     "only finish takes a lease",
+    "is not the name of a header",
+    "the value of header",
+    "is not for a topic to set",
+    "is given twice",  # a header, in capitals and not
     "the secret holds",
     "the secret is not base64",
     "and the secret one for",

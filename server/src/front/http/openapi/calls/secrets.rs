@@ -4,7 +4,7 @@ use linger::error::Code;
 use linger::queue::PAGE_MAX;
 use serde_json::{Value, json};
 
-use super::super::operation::Operation;
+use super::super::operation::{Operation, named};
 use super::MOMENT;
 
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
@@ -54,7 +54,7 @@ pub(super) fn calls() -> Vec<Operation> {
         "deleteSecret",
         "Removes a secret: nothing is signed by it any more",
     )
-    .in_path("secret", "Its id.", json!({"type": "string", "minLength": 1, "maxLength": 256}), ID)
+    .in_path("secret", "Its id.", named("Id"), ID)
     .answers(200, "The secret that is gone.", "Secret", secret())
     .writes(&[Code::NotFound]);
     [list, add, delete].into_iter().map(|call| call.tag("secrets")).collect()
