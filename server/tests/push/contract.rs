@@ -224,6 +224,7 @@ async fn a_job_under_way_outlives_a_kill<P: Peer>() {
     assert_eq!(again.webhook_id, held.webhook_id);
     again.answer(Answer::Ok);
     until(&server, "finished").await;
+    assert_eq!(happened(&server).await, ["lost", "finished"]);
     assert!(peer.is_empty());
     server.kill();
 }

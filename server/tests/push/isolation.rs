@@ -53,16 +53,16 @@ async fn isolation(topics: Topics) {
     let urls = [hanging.url("/"), refusing.url("/"), healthy.url("/")];
     add_interleaved(&server, topics, &urls).await;
 
+    job::until_counted(&server, "linger_destinations_closed", 1).await;
+    let untried = jobs(&server, topics, "refusing").await;
+    let untried = untried.iter().filter(|job| job["state"] == "ready" && job["attempt"] == 0);
+    assert!(untried.count() > 0, "all were tried where nobody listens");
+
     all_end(&server, topics, "healthy", healthy).await;
     // Those under way to the one that hangs still hang, and the others wait.
     let held = hold(&mut hanging).await;
     let hangs = states(&server, topics, "hanging").await;
     assert_eq!(hangs, count(&[("reserved", PER_DESTINATION), ("ready", JOBS - PER_DESTINATION)]));
-
-    job::until_counted(&server, "linger_destinations_closed", 1).await;
-    let untried = jobs(&server, topics, "refusing").await;
-    let untried = untried.iter().filter(|job| job["state"] == "ready" && job["attempt"] == 0);
-    assert!(untried.count() > 0, "all were tried where nobody listens");
 
     all_end(&server, topics, "refusing", refusing.listen()).await;
     assert_eq!(states(&server, topics, "hanging").await, hangs);
