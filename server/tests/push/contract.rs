@@ -238,7 +238,7 @@ async fn finish(server: &Caller, lease: &str) -> crate::client::Answer {
 async fn a_job_that_nobody_confirms_is_brought_again<P: Peer>() {
     let server = Server::start().await;
     let mut peer = P::start().await;
-    set_topic(&server, json!({"ttr": "500ms", "retry": {"ladder": ["10ms"]}})).await;
+    set_topic(&server, json!({"ttr": "1s", "retry": {"ladder": ["10ms"]}})).await;
     add(&server, &peer, json!({"confirm": "finish"})).await;
     let first = peer.next().await;
     let lost = first.lease.clone();
