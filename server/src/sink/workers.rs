@@ -65,7 +65,7 @@ impl<C: Call, S: Queue> Workers<C, S> {
         let calling = self.registry.calling(&instance.id);
         let called = timeout(within, self.call.call(instance.url.as_str(), job, within)).await;
         let outcome = called.unwrap_or_else(|_| {
-            Outcome::down(format!("no answer within {}", format_duration(within)))
+            Outcome::down(format!("took longer than {}", format_duration(within)))
         });
         calling.ended(match outcome.is_down() {
             true => Ended::Down(error_of(&outcome, job).unwrap_or_else(|| "down".into())),

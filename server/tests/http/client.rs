@@ -1,6 +1,7 @@
 //! A server of its own for each test, and someone who calls it.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -13,12 +14,18 @@ use linger_server::config::Config;
 use linger_server::serve::{self, Running};
 use serde_json::Value;
 
-/// A server that runs, and its folder.
+/// A server that runs, and its folder. It is called as a [`Caller`] calls.
 pub(crate) struct Server {
     running: Running,
     config: Config,
-    client: Client<HttpConnector, Full<Bytes>>,
+    caller: Caller,
     _folder: tempfile::TempDir,
+}
+
+/// Someone who calls the server at an address.
+pub(crate) struct Caller {
+    address: SocketAddr,
+    client: Client<HttpConnector, Full<Bytes>>,
 }
 
 /// What was answered.
@@ -79,8 +86,8 @@ impl Server {
         config.store = folder.path().join("data");
         change(&mut config);
         let running = serve::start(config.clone()).await.expect("it starts");
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        Server { running, config, client, _folder: folder }
+        let caller = Caller::new(running.address());
+        Server { running, config, caller, _folder: folder }
     }
 
     /// Changes settings while it runs.
@@ -89,12 +96,26 @@ impl Server {
         self.running.set_config(self.config.clone());
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.running.address()
-    }
-
     pub(crate) async fn stop(self) {
         self.running.stop().await.expect("it stops in good order");
+    }
+}
+
+impl Deref for Server {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.caller
+    }
+}
+
+impl Caller {
+    pub(crate) fn new(address: SocketAddr) -> Caller {
+        Caller { address, client: Client::builder(TokioExecutor::new()).build_http() }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

@@ -3,9 +3,16 @@
 #[allow(dead_code)]
 #[path = "../http/client.rs"]
 mod client;
+mod job;
+mod peer;
 mod receiver;
+mod shipped;
 
 mod archive;
+mod contract;
+mod isolation;
+mod ladder;
 mod secrets;
 mod strangers;
 mod webhook;
+mod workers;

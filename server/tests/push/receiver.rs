@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -11,8 +12,8 @@ use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -24,7 +25,47 @@ pub(crate) struct Receiver {
     address: SocketAddr,
     scheme: &'static str,
     requests: mpsc::UnboundedReceiver<Received>,
+    breaks: Breaks,
     listening: JoinHandle<()>,
+}
+
+/// Breaks the next connection while a request comes by it, if it is told to.
+#[derive(Clone, Default)]
+pub(crate) struct Breaks(Arc<AtomicBool>);
+
+impl Breaks {
+    pub(crate) fn next(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// A connection that has come, unless it is the one to break.
+    pub(crate) async fn pass(&self, mut stream: TcpStream) -> Option<TcpStream> {
+        if !self.0.swap(false, Ordering::SeqCst) {
+            return Some(stream);
+        }
+        let _ = stream.read_u8().await;
+        None
+    }
+}
+
+/// A port that refuses connections until somebody listens there.
+pub(crate) struct Refusing(TcpSocket);
+
+impl Refusing {
+    pub(crate) fn new() -> Refusing {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        Refusing(socket)
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.0.local_addr().unwrap())
+    }
+
+    /// Somebody listens from here on.
+    pub(crate) fn listen(self) -> Receiver {
+        Receiver::listen(self.0.listen(1024).unwrap(), None)
+    }
 }
 
 /// A request that waits for its answer. Dropped, the connection ends without one.
@@ -76,24 +117,27 @@ impl Certificate {
 
 impl Receiver {
     pub(crate) async fn start() -> Receiver {
-        Receiver::listen(None).await
+        Receiver::listen(TcpListener::bind("127.0.0.1:0").await.unwrap(), None)
     }
 
     pub(crate) async fn start_tls(certificate: &Certificate) -> Receiver {
-        Receiver::listen(Some(certificate.acceptor())).await
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Receiver::listen(listener, Some(certificate.acceptor()))
     }
 
-    async fn listen(tls: Option<tokio_rustls::TlsAcceptor>) -> Receiver {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    fn listen(listener: TcpListener, tls: Option<tokio_rustls::TlsAcceptor>) -> Receiver {
         let address = listener.local_addr().unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let (send, requests) = mpsc::unbounded_channel();
+        let breaks = Breaks::default();
+        let breaking = breaks.clone();
         let listening = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             for connection in 0.. {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (tls, send) = (tls.clone(), send.clone());
+                let (tls, send, breaks) = (tls.clone(), send.clone(), breaking.clone());
                 connections.spawn(async move {
+                    let Some(stream) = breaks.pass(stream).await else { return };
                     match tls {
                         None => serve(stream, connection, send).await,
                         // A client that does not trust us hangs up.
@@ -106,7 +150,7 @@ impl Receiver {
                 });
             }
         });
-        Receiver { address, scheme, requests, listening }
+        Receiver { address, scheme, requests, breaks, listening }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -123,6 +167,11 @@ impl Receiver {
     pub(crate) async fn next(&mut self) -> Received {
         let next = tokio::time::timeout(PATIENCE, self.requests.recv()).await;
         next.expect("a request comes").expect("it listens")
+    }
+
+    /// The next connection breaks while a request comes by it.
+    pub(crate) fn break_next(&self) {
+        self.breaks.next();
     }
 
     /// Whether nothing has come that was not taken.

@@ -3,20 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::client::Server;
-use crate::receiver::{Certificate, PATIENCE, Receiver};
+use crate::job;
+use crate::receiver::{Certificate, Receiver};
 
-/// Waits until a job is in this state.
 async fn until(server: &Server, id: &str, state: &str) -> Value {
-    let path = format!("/v1/topics/order.close/jobs/{id}");
-    let there = async {
-        loop {
-            let job = server.get(&path).await.json();
-            if job["state"] == state {
-                return job;
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, there).await.expect("it comes to that")
+    job::until(server, "order.close", id, state).await
 }
 
 fn job(target: &str) -> Value {

@@ -192,7 +192,7 @@ async fn who_does_not_answer_in_time_or_is_not_there_is_down() {
     let job = delivery(&receiver.target("")).await;
     let grpc = grpc(|_| {});
     let outcome = grpc.call(&receiver.target(""), &job, Duration::from_millis(50)).await;
-    assert!(outcome.is_down(), "{outcome:?}");
+    assert_eq!(outcome, Outcome::down("took longer than 50ms"));
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gone = listener.local_addr().unwrap();

@@ -234,8 +234,8 @@ async fn one_that_does_not_answer_is_down() {
     let bench = Bench::new(&["a"]).await;
     bench.calls_do([Does::Hangs]);
     let outcome = bench.work_within(5 * SECOND).await;
-    assert_eq!(outcome, Outcome::down("worker `a` at http://a/jobs: no answer within 5s"));
-    assert_eq!(bench.health("a"), (1, 1, Some("no answer within 5s".into())));
+    assert_eq!(outcome, Outcome::down("worker `a` at http://a/jobs: took longer than 5s"));
+    assert_eq!(bench.health("a"), (1, 1, Some("took longer than 5s".into())));
 }
 
 #[tokio::test]
