@@ -31,8 +31,9 @@ use connect::Connector;
 
 /// How long a connection is kept for the next job.
 const IDLE_TIME: Duration = Duration::from_secs(30);
-/// How many of them are kept for one host.
-const IDLE_PER_HOST: usize = 32;
+/// How many of them are kept for one host. Above what is usually under way to one: a connection that
+/// is not kept is made anew for the next job, which costs more than the push.
+const IDLE_PER_HOST: usize = 1024;
 /// How often a connection of HTTP/2 is asked whether it still stands, and for how long.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIME: Duration = Duration::from_secs(10);
