@@ -6,14 +6,15 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 pub(crate) const HELP: &str = "\
-usage: linger-bench engine|http|grpc|beanstalk [options]
+usage: linger-bench engine|http|grpc|beanstalk|push [options]
 
 engine     the embedded store, beside an engine without an index and beside the bare file
 http       the server over HTTP, beside a bare JSON echo
 grpc       the same over gRPC, beside a bare echo of that and beside HTTP
 beanstalk  its beanstalkd port, beside beanstalkd and beside Redis with scripts
+push       what it pushes to webhooks, beside a bare loop of posts
 
-  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m; grpc and beanstalk 10k
+  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m; all others 10k
   --only LIST     only these parts: keep, rates, lateness, stalls; the servers have rates and lateness
   --rates TEXT    of the rates only those whose names have this in them
   --quick         shorter rounds
@@ -26,7 +27,7 @@ beanstalk  its beanstalkd port, beside beanstalkd and beside Redis with scripts
 ";
 
 /// What can be measured.
-const WHAT: &str = "`engine`, `http`, `grpc` or `beanstalk`";
+const WHAT: &str = "`engine`, `http`, `grpc`, `beanstalk` or `push`";
 
 pub(crate) enum Command {
     Help,
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Http(Box<Args>),
     Grpc(Box<Args>),
     Beanstalk(Box<Args>),
+    Push(Box<Args>),
     /// A store in a process of its own, to be watched and killed.
     Child {
         folder: PathBuf,
@@ -171,6 +173,10 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
         Some("beanstalk") => {
             let sizes = sizes_of(&[10_000]);
             Ok(Command::Beanstalk(Box::new(Args { sizes, ..args })))
+        }
+        Some("push") => {
+            let sizes = sizes_of(&[10_000]);
+            Ok(Command::Push(Box::new(Args { sizes, ..args })))
         }
         Some(other) => Err(format!("there is no `{other}`; say {WHAT}").into()),
         None => Err(format!("say what to measure: {WHAT}").into()),

@@ -12,6 +12,7 @@ mod http;
 mod load;
 mod machine;
 mod process;
+mod push;
 mod report;
 mod run;
 mod server;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Ok(Command::Http(args)) => http::run(&args),
         Ok(Command::Grpc(args)) => grpc::run(&args),
         Ok(Command::Beanstalk(args)) => beanstalk::run(&args),
+        Ok(Command::Push(args)) => push::run(&args),
         Ok(Command::Child { folder, segment_bytes }) => child::run(&folder, segment_bytes),
         Err(wrong) => {
             eprintln!("linger-bench: {wrong}; see linger-bench --help");

@@ -16,6 +16,8 @@ pub(crate) struct Programs {
     linger: PathBuf,
     echo: PathBuf,
     grpc_echo: PathBuf,
+    receiver: PathBuf,
+    bare_push: PathBuf,
 }
 
 /// A server that runs; it ends with this.
@@ -42,7 +44,9 @@ impl Programs {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build.args(["build", "-p", "linger-server", "--bin", "linger"]);
-        build.args(["--example", "echo", "--example", "grpc_echo"]);
+        for example in ["echo", "grpc_echo", "receiver", "bare_push"] {
+            build.args(["--example", example]);
+        }
         build.args(["--message-format", "json-render-diagnostics"]);
         build.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
         if !cfg!(debug_assertions) {
@@ -64,23 +68,40 @@ impl Programs {
             Ok(line["executable"].as_str().unwrap_or_default().into())
         };
         let linger = linger.map_or_else(|| program("linger"), |linger| Ok(linger.to_owned()))?;
-        Ok(Programs { linger, echo: program("echo")?, grpc_echo: program("grpc_echo")? })
+        Ok(Programs {
+            linger,
+            echo: program("echo")?,
+            grpc_echo: program("grpc_echo")?,
+            receiver: program("receiver")?,
+            bare_push: program("bare_push")?,
+        })
     }
 
     /// Starts the echo of HTTP.
     pub(crate) fn echo(&self) -> Result<Server> {
-        Programs::start_echo(&self.echo)
+        Programs::start(&self.echo)
     }
 
     /// Starts the echo of gRPC.
     pub(crate) fn grpc_echo(&self) -> Result<Server> {
-        Programs::start_echo(&self.grpc_echo)
+        Programs::start(&self.grpc_echo)
     }
 
-    fn start_echo(program: &Path) -> Result<Server> {
+    /// Starts one that takes webhooks.
+    pub(crate) fn receiver(&self) -> Result<Server> {
+        Programs::start(&self.receiver)
+    }
+
+    /// Starts the bare loop of posts.
+    pub(crate) fn bare_push(&self) -> Result<Server> {
+        Programs::start(&self.bare_push)
+    }
+
+    /// Starts a program that first of all says where it listens.
+    fn start(program: &Path) -> Result<Server> {
         let mut process = Command::new(program).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
-        let out = process.stdout.take().ok_or("the echo has no output")?;
+        let out = process.stdout.take().ok_or("the program has no output")?;
         BufReader::new(out).read_line(&mut line)?;
         Ok(Server { address: line.trim().parse()?, beanstalkd: None, process })
     }
@@ -92,10 +113,24 @@ impl Programs {
         durability: Durability,
         ports: Ports,
     ) -> Result<Server> {
+        self.linger_with(store, durability, ports, &[])
+    }
+
+    /// Starts Linger on a store, with some settings of its own.
+    pub(crate) fn linger_with(
+        &self,
+        store: &Path,
+        durability: Durability,
+        ports: Ports,
+        settings: &[&str],
+    ) -> Result<Server> {
         let durability = if durability == Durability::Sync { "sync" } else { "relaxed" };
         let mut linger = Command::new(&self.linger);
         linger.args(["serve", "--listen", "127.0.0.1:0", "--durability", durability, "--store"]);
         linger.arg(store);
+        for setting in settings {
+            linger.args(["--set", setting]);
+        }
         if ports == Ports::HttpAndBeanstalkd {
             linger.args(["--beanstalkd", "127.0.0.1:0"]);
         }

@@ -89,6 +89,23 @@ fn the_server_is_measured_over_grpc() {
 }
 
 #[test]
+fn pushing_is_measured_beside_a_bare_loop() {
+    let figures = Figures::of("push");
+    for how in ["synced", "relaxed"] {
+        let webhooks = figures.row(&format!("webhooks, {how}, 64 connections"));
+        for column in ["linger", "bare loop"] {
+            let rate = webhooks[column][0].as_f64().expect("it is a rate");
+            assert!(rate > 0.0 && rate.is_finite(), "{webhooks}");
+        }
+        assert!(webhooks["budget_met"].is_boolean(), "{webhooks}");
+        figures.have(&format!("webhooks, {how}, 64 connections: CPU time for each"));
+        figures.have(&format!("lateness at 2000 due/s, {how}, p50"));
+        let p99 = figures.row(&format!("lateness at 2000 due/s, {how}, p99"));
+        assert!(p99["budget_met"].is_boolean(), "{p99}");
+    }
+}
+
+#[test]
 fn the_beanstalkd_port_is_measured_beside_its_peers() {
     let figures = Figures::of("beanstalk");
     for how in ["synced", "relaxed"] {

@@ -1,8 +1,13 @@
 //! What README shows is what happens: its commands are run against the shipped binary, and their
 //! answers compared, but for times and leases.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes that happens at all.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The binary, killed at the end.
 struct Served(Child);
@@ -36,6 +41,7 @@ fn shown(page: &str) -> Vec<(String, String)> {
 fn masked(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
+    let mut name = "";
     while let Some(at) = rest.find('"') {
         let (before, quoted) = rest.split_at(at + 1);
         out.push_str(before);
@@ -46,12 +52,47 @@ fn masked(text: &str) -> String {
         out.push_str(match (is_time, is_lease) {
             (true, _) => "TIME",
             (_, true) => "LEASE",
+            _ if name == "took" => "TIME",
             _ => word,
         });
+        name = word;
         out.push_str(&quoted[end..(end + 1).min(quoted.len())]);
         rest = &quoted[(end + 1).min(quoted.len())..];
     }
     out + rest
+}
+
+/// Takes what is pushed, and says thanks.
+fn start_receiver() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            thank(stream.expect("a connection")).expect("a request");
+        }
+    });
+    address
+}
+
+fn thank(stream: TcpStream) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let (mut line, mut length) = (String::new(), 0);
+    while line != "\r\n" {
+        line.clear();
+        stream.read_line(&mut line)?;
+        if let Some(given) = line.strip_prefix("content-length: ") {
+            length = given.trim().parse().map_err(io::Error::other)?;
+        }
+    }
+    stream.read_exact(&mut vec![0; length])?;
+    let answer = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 6\r\n\r\nthanks";
+    stream.get_mut().write_all(answer.as_bytes())
+}
+
+fn run(command: &str) -> String {
+    let ran = Command::new("sh").args(["-c", command]).output().expect("a shell");
+    assert!(ran.status.success(), "{command}: {}", String::from_utf8_lossy(&ran.stderr));
+    masked(&String::from_utf8_lossy(&ran.stdout))
 }
 
 #[test]
@@ -78,12 +119,18 @@ fn the_commands_of_readme_do_what_it_shows() {
     let address = first.split("http://").nth(1).and_then(|rest| rest.split(',').next());
     let address = address.unwrap_or_else(|| panic!("no address in `{first}`"));
     assert!(lines.any(|line| line.expect("text").contains("ready")), "it is never ready");
+    let receiver = start_receiver().to_string();
     for (command, printed) in commands {
         let command = command.replace("127.0.0.1:7300", address).replace("curl", "curl -sS");
-        let ran = Command::new("sh").args(["-c", &command]).output().expect("a shell");
-        let answer = String::from_utf8_lossy(&ran.stdout);
-        assert!(ran.status.success(), "{command}: {}", String::from_utf8_lossy(&ran.stderr));
-        assert_eq!(masked(&answer), masked(&printed), "{command}");
+        let command = command.replace("127.0.0.1:8080", &receiver);
+        let run = || run(&command).replace(&receiver, "127.0.0.1:8080");
+        let (mut answer, begun) = (run(), Instant::now());
+        // What is pushed is on its way for a moment; people read on meanwhile.
+        let pushed = command.ends_with("/history");
+        while pushed && answer != masked(&printed) && begun.elapsed() < PATIENCE {
+            answer = run();
+        }
+        assert_eq!(answer, masked(&printed), "{command}");
     }
     assert!(folder.path().join("linger-data").is_dir());
 }
