@@ -255,7 +255,7 @@ async fn a_job_that_nobody_confirms_is_brought_again<P: Peer>() {
     finish(&server, &lost).await.refused(409, "lease_lost", None);
     finish(&server, &lease).await.ok(200);
     until(&server, "finished").await;
-    assert_eq!(happened(&server).await, ["timed_out", "finished"]);
+    assert_eq!(happened(&server).await, ["delivered", "timed_out", "delivered", "finished"]);
     assert!(peer.is_empty());
     server.stop().await;
 }
@@ -274,7 +274,7 @@ async fn a_job_can_be_confirmed_after_a_restart<P: Peer>() {
     assert_eq!(job::look(&server, TOPIC, ID).await["state"], "reserved");
     finish(&server, &lease).await.ok(200);
     until(&server, "finished").await;
-    assert_eq!(happened(&server).await, ["finished"]);
+    assert_eq!(happened(&server).await, ["delivered", "finished"]);
     assert!(peer.is_empty());
     server.stop().await;
 }
