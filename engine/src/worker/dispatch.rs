@@ -203,7 +203,7 @@ impl<Q: Queue> Dispatcher<Q> {
             tokio::select! {
                 biased;
                 _ = self.phase.changed() => {}
-                Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
+                Some(ended) = self.attempts.join_next_with_id() => self.all_ended(ended).await,
                 popped = &mut popping => return Some(popped),
                 () = at(next_probe) => return None,
             }
@@ -225,6 +225,16 @@ impl<Q: Queue> Dispatcher<Q> {
         let attempt = Attempt::new(self.shared.clone(), job);
         let task = self.attempts.spawn(attempt.run(handlers));
         self.under_way.insert(task.id(), UnderWay { post, release, pushed });
+    }
+
+    /// Frees the slots of all attempts that have ended by now: those who are about to end go first,
+    /// so that one pop fills what many have left.
+    async fn all_ended(&mut self, first: Result<(TaskId, Word), JoinError>) {
+        self.ended(first);
+        tokio::task::yield_now().await;
+        while let Some(ended) = self.attempts.try_join_next_with_id() {
+            self.ended(ended);
+        }
     }
 
     /// Frees the slot of an attempt that has ended. One that was cut off stays under way.
