@@ -13,8 +13,10 @@ use super::dispatch::Shared;
 use super::lanes::Word;
 use super::{Outcome, Working};
 use crate::error::{Code, Error, Result};
+use crate::job::Destination;
 use crate::queue::{Changed, Delivery, Lane, Queue, Settle, Verdict};
 use crate::time::{SECOND, Tick, format_duration};
+use crate::topic::Topic;
 
 /// How often an outcome is told to a store that cannot take it.
 const SETTLE_TRIES_MAX: u32 = 8;
@@ -28,6 +30,8 @@ const TOUCH_EVERY_MIN: Duration = Duration::from_millis(1);
 pub(super) struct Attempt<Q> {
     shared: Arc<Shared<Q>>,
     job: Delivery,
+    /// Where it is pushed to, if it is.
+    course: Option<Course<Q>>,
     /// The tick at which the lease ends, a moment late at most: the store has the last word.
     ends_us: AtomicU64,
 }
@@ -36,20 +40,23 @@ impl<Q: Queue> Attempt<Q> {
     pub(super) fn new(shared: Arc<Shared<Q>>, job: Delivery) -> Attempt<Q> {
         let now = shared.queue.clock().now();
         let ends = now.tick.plus_ms(job.until.ms_since(now.time()));
-        Attempt { shared, job, ends_us: AtomicU64::new(ends.as_us()) }
+        let course = Course::begin(&shared, &job);
+        Attempt { shared, job, course, ends_us: AtomicU64::new(ends.as_us()) }
     }
 
     /// Calls all handlers and settles the job by the worst of their outcomes.
-    pub(super) async fn run(self, handlers: Arc<[Arc<Handler>]>) -> Word {
+    pub(super) async fn run(mut self, handlers: Arc<[Arc<Handler>]>) {
         // Side by side rather than in turn: they share one ttr, and none can keep the others waiting.
         let working = worst(handlers.iter().map(|handler| self.work(handler)).collect());
         let outcome = match self.shared.lane {
             Lane::Pull => working.await,
             Lane::Push => self.in_time(working).await,
         };
-        let word = outcome.word();
+        // Whoever was called is done with it, though the store may take a moment to know.
+        if let Some(course) = self.course.take() {
+            course.ended(outcome.word());
+        }
         self.settle(outcome).await;
-        word
     }
 
     /// A lease that runs out tells nobody why: a push ends before.
@@ -138,6 +145,34 @@ impl<Q: Queue> Attempt<Q> {
     fn lease_may_last(&self) -> bool {
         let ends = Tick::from_us(self.ends_us.load(Ordering::Relaxed));
         self.shared.queue.clock().now().tick < ends
+    }
+}
+
+/// A job on its way to a destination, which has a slot there. Dropped, it was cut off.
+struct Course<Q> {
+    shared: Arc<Shared<Q>>,
+    topic: Topic,
+    to: Destination,
+    word: Word,
+}
+
+impl<Q> Course<Q> {
+    fn begin(shared: &Arc<Shared<Q>>, job: &Delivery) -> Option<Course<Q>> {
+        let target = job.target.as_ref().filter(|_| shared.lane == Lane::Push)?;
+        let (topic, to) = (job.topic().clone(), Destination::of(job.topic(), target));
+        shared.lanes().begin(&topic, &to);
+        Some(Course { shared: shared.clone(), topic, to, word: Word::None })
+    }
+
+    fn ended(mut self, word: Word) {
+        self.word = word;
+    }
+}
+
+impl<Q> Drop for Course<Q> {
+    fn drop(&mut self) {
+        let now = tokio::time::Instant::now();
+        self.shared.end_course(|lanes| lanes.end(&self.topic, &self.to, self.word, now));
     }
 }
 

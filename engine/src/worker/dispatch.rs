@@ -11,14 +11,12 @@ use tokio::time::Instant;
 
 use super::attempt::{Attempt, is_passing, longer, persist};
 use super::crew::{ALL_DEFAULT, Crews, Handler, Open, Post};
-use super::lanes::{Lanes, Word};
+use super::lanes::Lanes;
 use super::runner::{Drained, Totals};
 use crate::error::{Code, Error, Result};
-use crate::job::Destination;
 use crate::machine::Owner;
 use crate::queue::{Ask, Delivery, Lane, Queue, Settle, Terms, Verdict};
 use crate::time::{MINUTE, SECOND};
-use crate::topic::Topic;
 
 /// How long a pop waits before it is asked anew.
 const POP_WAIT: Duration = MINUTE;
@@ -81,6 +79,19 @@ impl<Q> Shared<Q> {
         self.change_lanes(|lanes| lanes.set_slots(slots));
     }
 
+    /// Ends what is under way to a destination; rings if that makes a difference to those who wait.
+    pub(super) fn end_course(&self, end: impl FnOnce(&mut Lanes)) {
+        let changed = {
+            let mut lanes = self.lanes();
+            let before = lanes.changes();
+            end(&mut lanes);
+            lanes.changes() != before
+        };
+        if changed {
+            self.phase.send_modify(|_| ());
+        }
+    }
+
     pub(super) fn change_lanes(&self, change: impl FnOnce(&mut Lanes)) {
         change(&mut self.lanes());
         self.phase.send_modify(|_| ());
@@ -137,7 +148,7 @@ impl<Q> Shared<Q> {
 pub(super) struct Dispatcher<Q: Queue> {
     shared: Arc<Shared<Q>>,
     phase: watch::Receiver<Phase>,
-    attempts: JoinSet<Word>,
+    attempts: JoinSet<()>,
     under_way: HashMap<TaskId, UnderWay>,
     /// How long to wait before the next pop, because the last one was refused.
     pause: Duration,
@@ -148,8 +159,6 @@ pub(super) struct Dispatcher<Q: Queue> {
 struct UnderWay {
     post: Post,
     release: Settle,
-    /// Where it is pushed to, and its topic, if it is.
-    pushed: Option<(Topic, Destination)>,
 }
 
 /// What a pop asks for.
@@ -203,10 +212,11 @@ impl<Q: Queue> Dispatcher<Q> {
             tokio::select! {
                 biased;
                 _ = self.phase.changed() => {}
-                Some(ended) = self.attempts.join_next_with_id() => self.all_ended(ended).await,
+                Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
                 popped = &mut popping => return Some(popped),
                 () = at(next_probe) => return None,
             }
+            self.let_others_end().await;
             if !self.runs() || !still_right(wanted.as_ref(), self.shared.wanted().as_ref()) {
                 return None;
             }
@@ -217,42 +227,33 @@ impl<Q: Queue> Dispatcher<Q> {
         let (post, handlers) = self.shared.crews().take(job.topic());
         let released = Verdict::Release { delay: Duration::ZERO, priority: None };
         let release = Settle::delivery(&job, released);
-        let pushed = job.target.as_ref().filter(|_| self.shared.lane == Lane::Push).map(|target| {
-            let (topic, to) = (job.topic().clone(), Destination::of(job.topic(), target));
-            self.shared.lanes().begin(&topic, &to);
-            (topic, to)
-        });
         let attempt = Attempt::new(self.shared.clone(), job);
         let task = self.attempts.spawn(attempt.run(handlers));
-        self.under_way.insert(task.id(), UnderWay { post, release, pushed });
+        self.under_way.insert(task.id(), UnderWay { post, release });
     }
 
-    /// Frees the slots of all attempts that have ended by now: those who are about to end go first,
-    /// so that one pop fills what many have left.
-    async fn all_ended(&mut self, first: Result<(TaskId, Word), JoinError>) {
-        self.ended(first);
+    /// Those who are about to end go first, so that one pop fills what many have left.
+    async fn let_others_end(&mut self) {
         tokio::task::yield_now().await;
+        self.phase.mark_unchanged();
         while let Some(ended) = self.attempts.try_join_next_with_id() {
             self.ended(ended);
         }
     }
 
     /// Frees the slot of an attempt that has ended. One that was cut off stays under way.
-    fn ended(&mut self, ended: Result<(TaskId, Word), JoinError>) {
-        let (task, word) = match ended {
-            Ok(ended) => ended,
+    fn ended(&mut self, ended: Result<(TaskId, ()), JoinError>) {
+        let task = match ended {
+            Ok((task, ())) => task,
             Err(error) if error.is_cancelled() => return,
             Err(error) => {
                 self.shared.count(|totals| totals.unsettled += 1);
                 tracing::error!(%error, "an attempt broke off; its job's lease will run out");
-                (error.id(), Word::None)
+                error.id()
             }
         };
         let under_way = self.under_way.remove(&task).expect("it was begun");
         self.shared.crews().give_back(&under_way.post);
-        if let Some((topic, to)) = &under_way.pushed {
-            self.shared.lanes().end(topic, to, word, tokio::time::Instant::now());
-        }
         self.drained.ended += u64::from(!self.runs());
     }
 
