@@ -179,6 +179,25 @@ impl Outcome {
         self.down
     }
 
+    /// What went wrong, if something did.
+    pub fn error(&self) -> Option<&Arc<str>> {
+        match &self.verdict {
+            Verdict::Fail { error, .. } => Some(error),
+            Verdict::Bury { error, .. } => error.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The same, with what went wrong told otherwise.
+    pub fn in_words(mut self, words: impl FnOnce(&str) -> String) -> Outcome {
+        if let Verdict::Fail { error, .. } | Verdict::Bury { error: Some(error), .. } =
+            &mut self.verdict
+        {
+            *error = words(error).into();
+        }
+        self
+    }
+
     /// What to tell the store about this delivery.
     pub fn settle(self, job: &Delivery) -> Settle {
         Settle { report: self.report, ..Settle::delivery(job, self.verdict) }

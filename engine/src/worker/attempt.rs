@@ -172,7 +172,7 @@ impl<Q> Course<Q> {
 impl<Q> Drop for Course<Q> {
     fn drop(&mut self) {
         let now = tokio::time::Instant::now();
-        self.shared.end_course(|lanes| lanes.end(&self.topic, &self.to, self.word, now));
+        self.shared.change_lanes(|lanes| lanes.end(&self.topic, &self.to, self.word, now));
     }
 }
 

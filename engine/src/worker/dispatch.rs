@@ -79,22 +79,17 @@ impl<Q> Shared<Q> {
         self.change_lanes(|lanes| lanes.set_slots(slots));
     }
 
-    /// Ends what is under way to a destination; rings if that makes a difference to those who wait.
-    pub(super) fn end_course(&self, end: impl FnOnce(&mut Lanes)) {
-        let changed = {
+    /// Changes the lanes, and rings if that makes a difference to those who wait.
+    pub(super) fn change_lanes(&self, change: impl FnOnce(&mut Lanes)) {
+        let differs = {
             let mut lanes = self.lanes();
             let before = lanes.changes();
-            end(&mut lanes);
+            change(&mut lanes);
             lanes.changes() != before
         };
-        if changed {
+        if differs {
             self.phase.send_modify(|_| ());
         }
-    }
-
-    pub(super) fn change_lanes(&self, change: impl FnOnce(&mut Lanes)) {
-        change(&mut self.lanes());
-        self.phase.send_modify(|_| ());
     }
 
     pub(super) fn end_by(&self, by: Instant) {

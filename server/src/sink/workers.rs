@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linger::error::Result;
-use linger::queue::{Delivery, Queue, Verdict};
+use linger::queue::{Delivery, Queue};
 use linger::store::embedded::Embedded;
 use linger::time::{SECOND, format_duration};
 use linger::worker::{Outcome, Worker};
@@ -68,10 +68,11 @@ impl<C: Call, S: Queue> Workers<C, S> {
             Outcome::down(format!("took longer than {}", format_duration(within)))
         });
         calling.ended(match outcome.is_down() {
-            true => Ended::Down(error_of(&outcome, job).unwrap_or_else(|| "down".into())),
+            true => Ended::Down(outcome.error().cloned().unwrap_or_else(|| "down".into())),
             false => Ended::Answered,
         });
-        naming(instance, outcome, job)
+        let (id, url) = (&instance.id, instance.url.without_query());
+        outcome.in_words(|error| format!("worker `{id}` at {url}: {error}"))
     }
 }
 
@@ -100,34 +101,4 @@ fn app_of(job: &Delivery) -> Result<Option<AppName>> {
 /// others, but a second if there is one.
 fn share(left: Duration, to_try: usize) -> Duration {
     (left / to_try as u32).max(SHARE_MIN).min(left)
-}
-
-fn error_of(outcome: &Outcome, job: &Delivery) -> Option<Arc<str>> {
-    match outcome.clone().settle(job).verdict {
-        Verdict::Fail { error, .. } => Some(error),
-        _ => None,
-    }
-}
-
-/// The same, but that its error says which instance it was.
-fn naming(instance: &Instance, outcome: Outcome, job: &Delivery) -> Outcome {
-    let settle = outcome.clone().settle(job);
-    let named = |error: Arc<str>| {
-        format!("worker `{}` at {}: {error}", instance.id, instance.url.without_query())
-    };
-    let told = match settle.verdict {
-        Verdict::Fail { error, retry_in } => {
-            let told = match outcome.is_down() {
-                true => Outcome::down(named(error)),
-                false => Outcome::failed(named(error)),
-            };
-            retry_in.map_or(told.clone(), |wait| told.retry_in(wait))
-        }
-        Verdict::Bury { error: Some(error), .. } => Outcome::dead(named(error)),
-        _ => return outcome,
-    };
-    match settle.report {
-        Some(report) => told.report(report),
-        None => told,
-    }
 }

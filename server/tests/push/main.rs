@@ -1,6 +1,6 @@
 //! Jobs that are pushed, by a real server to real receivers.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests of HTTP call more of it")]
 #[path = "../http/client.rs"]
 mod client;
 mod job;

@@ -17,7 +17,7 @@ use crate::secrets::SigningKey;
 use receiver::{Certificate, PATIENCE, Received, Receiver};
 
 #[path = "../../../tests/push/receiver.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests of whole servers call more of it")]
 mod receiver;
 
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
