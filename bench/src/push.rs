@@ -20,10 +20,8 @@ use crate::{Result, child, run};
 const NAMES: Names = Names { ours: "linger", peers: &["bare loop"], floor: "bare file" };
 /// What a push may cost with many waiting, against what it costs with few.
 const FLAT_MAX: f64 = 1.25;
-/// Posts under way at once, of either.
-const CONNECTIONS: usize = 64;
-/// A topic has half of `push.concurrency` at most.
-const SETTINGS: [&str; 2] = ["push.per_destination=64", "push.concurrency=256"];
+/// Posts under way at once, of either. The first are for lateness, too.
+const CONNECTIONS: [usize; 2] = [64, 256];
 
 /// What every part needs.
 struct Bench {
@@ -84,12 +82,16 @@ fn at_size(folder: &Path, args: &Args, programs: &Programs, size: u64) -> Result
     say(size, "filling");
     child::fill_folder(&bench.runtime, &store, &bench.maker, size)?;
     for durability in [Durability::Sync, Durability::Relaxed] {
-        let server = programs.linger_with(&store, durability, Ports::Http, &SETTINGS)?;
-        if args.only.contains(&Part::Rates) {
-            bench.rates(&server, durability)?;
-        }
-        if args.only.contains(&Part::Lateness) {
-            bench.lateness(&server, durability)?;
+        for connections in CONNECTIONS {
+            let settings = settings(connections);
+            let settings = settings.each_ref().map(String::as_str);
+            let server = programs.linger_with(&store, durability, Ports::Http, &settings)?;
+            if args.only.contains(&Part::Rates) {
+                bench.rates(&server, durability, connections)?;
+            }
+            if args.only.contains(&Part::Lateness) && connections == CONNECTIONS[0] {
+                bench.lateness(&server, durability)?;
+            }
         }
     }
     std::fs::remove_dir_all(&beside)?;
@@ -152,6 +154,11 @@ impl Bench {
         eprintln!("  {}", line(&row, NAMES));
         self.rows.push(row);
     }
+}
+
+/// A topic has half of `push.concurrency` at most.
+fn settings(connections: usize) -> [String; 2] {
+    [format!("push.per_destination={connections}"), format!("push.concurrency={}", connections * 4)]
 }
 
 fn name_of(durability: Durability) -> &'static str {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use linger::store::embedded::Durability;
 use serde_json::json;
 
-use super::{Bench, CONNECTIONS, name_of};
+use super::{Bench, name_of};
 use crate::Result;
 use crate::report::{Budget, Row, Unit, say};
 use crate::server::Server;
@@ -42,9 +42,14 @@ impl Rounds {
 }
 
 impl Bench {
-    pub(super) fn rates(&mut self, server: &Server, durability: Durability) -> Result<()> {
+    pub(super) fn rates(
+        &mut self,
+        server: &Server,
+        durability: Durability,
+        connections: usize,
+    ) -> Result<()> {
         let how = name_of(durability);
-        let what = format!("webhooks, {how}, {CONNECTIONS} connections");
+        let what = format!("webhooks, {how}, {connections} connections");
         if !what.contains(&self.rates_with) {
             return Ok(());
         }
@@ -52,11 +57,11 @@ impl Bench {
         let count = JOBS.min(self.effort.jobs_max);
         // The first segments are made when a store is opened; that is not what is measured here.
         self.pushed(server, count / 10)?;
-        self.posted(count / 10)?;
+        self.posted(count / 10, connections)?;
         let (mut ours, mut bare) = (Rounds::default(), Rounds::default());
         for _ in 0..self.effort.rounds {
             ours.push(self.pushed(server, count)?);
-            bare.push(self.posted(count)?);
+            bare.push(self.posted(count, connections)?);
         }
         let row = |what: String, unit, ours, bare| {
             Row::new(self.size, what, unit, ours).beside(Some(bare), None)
@@ -86,8 +91,8 @@ impl Bench {
     }
 
     /// The same posts, by the bare loop.
-    fn posted(&self, count: u64) -> Result<Round> {
-        let wanted = json!({"to": self.target(), "count": count, "connections": CONNECTIONS,
+    fn posted(&self, count: u64, connections: usize) -> Result<Round> {
+        let wanted = json!({"to": self.target(), "count": count, "connections": connections,
             "body": self.maker.body()});
         self.round(&self.bare, count, || self.post(self.bare.address, "/", &wanted.to_string()))
     }

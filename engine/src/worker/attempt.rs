@@ -12,9 +12,11 @@ use super::crew::Handler;
 use super::dispatch::Shared;
 use super::lanes::Word;
 use super::{Outcome, Working};
+use crate::dice::Lease;
 use crate::error::{Code, Error, Result};
-use crate::job::Destination;
-use crate::queue::{Changed, Delivery, Lane, Queue, Settle, Verdict};
+use crate::job::{Destination, Id, Ttr};
+
+use crate::queue::{Changed, Delivery, Key, Lane, Queue, Settle, Verdict};
 use crate::time::{SECOND, Tick, format_duration};
 use crate::topic::Topic;
 
@@ -26,10 +28,17 @@ const PAUSE_MAX: Duration = SECOND.saturating_mul(5);
 const TOUCHES_PER_TTR: u32 = 3;
 const TOUCH_EVERY_MIN: Duration = Duration::from_millis(1);
 
-/// A job that was handed to us and what is known of its lease.
+/// What is kept of a job that was handed to us while its handlers have it.
 pub(super) struct Attempt<Q> {
     shared: Arc<Shared<Q>>,
-    job: Delivery,
+    key: Key,
+    lease: Lease,
+    topic: Topic,
+    id: Id,
+    number: u32,
+    ttr: Ttr,
+    /// How long a push may take.
+    within: Duration,
     /// Where it is pushed to, if it is.
     course: Option<Course<Q>>,
     /// The tick at which the lease ends, a moment late at most: the store has the last word.
@@ -37,17 +46,29 @@ pub(super) struct Attempt<Q> {
 }
 
 impl<Q: Queue> Attempt<Q> {
-    pub(super) fn new(shared: Arc<Shared<Q>>, job: Delivery) -> Attempt<Q> {
+    pub(super) fn new(shared: Arc<Shared<Q>>, job: &Delivery) -> Attempt<Q> {
         let now = shared.queue.clock().now();
         let ends = now.tick.plus_ms(job.until.ms_since(now.time()));
-        let course = Course::begin(&shared, &job);
-        Attempt { shared, job, course, ends_us: AtomicU64::new(ends.as_us()) }
+        Attempt {
+            key: job.key(),
+            lease: job.lease,
+            topic: job.topic().clone(),
+            id: job.id().clone(),
+            number: job.job.attempt,
+            ttr: job.ttr,
+            within: job.within,
+            course: Course::begin(&shared, job),
+            ends_us: AtomicU64::new(ends.as_us()),
+            shared,
+        }
     }
 
     /// Calls all handlers and settles the job by the worst of their outcomes.
-    pub(super) async fn run(mut self, handlers: Arc<[Arc<Handler>]>) {
+    pub(super) async fn run(mut self, job: Delivery, handlers: Arc<[Arc<Handler>]>) {
         // Side by side rather than in turn: they share one ttr, and none can keep the others waiting.
-        let working = worst(handlers.iter().map(|handler| self.work(handler)).collect());
+        let jobs = std::iter::repeat_n(job, handlers.len());
+        let working =
+            worst(handlers.iter().zip(jobs).map(|(to, job)| self.work(to, job)).collect());
         let outcome = match self.shared.lane {
             Lane::Pull => working.await,
             Lane::Push => self.in_time(working).await,
@@ -61,14 +82,14 @@ impl<Q: Queue> Attempt<Q> {
 
     /// A lease that runs out tells nobody why: a push ends before.
     async fn in_time(&self, working: impl Future<Output = Outcome>) -> Outcome {
-        let within = self.job.within;
+        let within = self.within;
         tokio::time::timeout(within, working).await.unwrap_or_else(|_| {
             Outcome::down(format_args!("took longer than {}", format_duration(within)))
         })
     }
 
-    fn work<'a>(&'a self, handler: &'a Handler) -> Working<'a> {
-        let work = handler.worker.work_boxed(self.job.clone());
+    fn work<'a>(&'a self, handler: &'a Handler, job: Delivery) -> Working<'a> {
+        let work = handler.worker.work_boxed(job);
         if handler.keep_alive { Box::pin(self.kept_alive(work)) } else { work }
     }
 
@@ -82,10 +103,10 @@ impl<Q: Queue> Attempt<Q> {
 
     /// Extends the lease again and again, until it is lost.
     async fn touch(&self) -> std::convert::Infallible {
-        let every = (self.job.ttr.as_duration() / TOUCHES_PER_TTR).max(TOUCH_EVERY_MIN);
+        let every = (self.ttr.as_duration() / TOUCHES_PER_TTR).max(TOUCH_EVERY_MIN);
         loop {
             tokio::time::sleep(every).await;
-            match self.tell(Settle::delivery(&self.job, Verdict::Touch { ttr: None })).await {
+            match self.tell(self.settling(Verdict::Touch { ttr: None })).await {
                 Ok(_) => self.lease_renewed(),
                 Err(error) if is_passing(&error) => {}
                 Err(_) => pending().await,
@@ -94,7 +115,7 @@ impl<Q: Queue> Attempt<Q> {
     }
 
     async fn settle(&self, outcome: Outcome) {
-        let settle = outcome.settle(&self.job);
+        let settle = Settle { report: outcome.report, ..self.settling(outcome.verdict) };
         let finishes = settle.verdict == Verdict::Finish;
         let leaves = settle.verdict == Verdict::Leave;
         let mut tries = 0;
@@ -121,7 +142,7 @@ impl<Q: Queue> Attempt<Q> {
 
     fn not_settled(&self, error: &Error) {
         self.shared.count(|totals| totals.refused(error));
-        let (topic, id, attempt) = (self.job.topic(), self.job.id(), self.job.job.attempt);
+        let (topic, id, attempt) = (&self.topic, &self.id, self.number);
         match error.code() {
             Code::LeaseLost => {
                 tracing::warn!(%topic, %id, attempt, "the lease ran out before the work was done");
@@ -132,13 +153,17 @@ impl<Q: Queue> Attempt<Q> {
         }
     }
 
+    fn settling(&self, verdict: Verdict) -> Settle {
+        Settle { lease: Some(self.lease), ..Settle::key(self.key.clone(), verdict) }
+    }
+
     async fn tell(&self, settle: Settle) -> Result<Changed> {
         let mut answers = self.shared.queue.settle(vec![settle]).await?;
         answers.pop().expect("a store answers each settle")
     }
 
     fn lease_renewed(&self) {
-        let ends = self.shared.queue.clock().now().tick.plus_ms(self.job.ttr.as_ms());
+        let ends = self.shared.queue.clock().now().tick.plus_ms(self.ttr.as_ms());
         self.ends_us.store(ends.as_us(), Ordering::Relaxed);
     }
 
@@ -183,16 +208,16 @@ pub(super) async fn persist<T, Fut>(mut once: impl FnMut() -> Fut) -> Result<T>
 where
     Fut: Future<Output = Result<T, (bool, Error)>>,
 {
-    let mut pause = Duration::ZERO;
-    for _ in 1..SETTLE_TRIES_MAX {
+    let (mut tries, mut pause) = (0, Duration::ZERO);
+    loop {
+        tries += 1;
         match once().await {
             Ok(done) => return Ok(done),
-            Err((false, error)) => return Err(error),
-            Err((true, _)) => pause = longer(pause),
+            Err((true, _)) if tries < SETTLE_TRIES_MAX => pause = longer(pause),
+            Err((_, error)) => return Err(error),
         }
         tokio::time::sleep(pause).await;
     }
-    once().await.map_err(|(_, error)| error)
 }
 
 /// The pause after a pause that did not help.

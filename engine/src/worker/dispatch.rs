@@ -222,8 +222,8 @@ impl<Q: Queue> Dispatcher<Q> {
         let (post, handlers) = self.shared.crews().take(job.topic());
         let released = Verdict::Release { delay: Duration::ZERO, priority: None };
         let release = Settle::delivery(&job, released);
-        let attempt = Attempt::new(self.shared.clone(), job);
-        let task = self.attempts.spawn(attempt.run(handlers));
+        let attempt = Attempt::new(self.shared.clone(), &job);
+        let task = self.attempts.spawn(attempt.run(job, handlers));
         self.under_way.insert(task.id(), UnderWay { post, release });
     }
 

@@ -1,5 +1,7 @@
 //! What travels with a pushed job besides its body: headers of a webhook, metadata of a call.
 
+use std::borrow::Cow;
+
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use linger::job::Envelope;
 use linger::queue::Delivery;
@@ -11,6 +13,16 @@ use crate::secrets::{SigningKey, signatures};
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// What CloudEvents has encoded in headers, besides what is not ASCII.
 const ATTRIBUTE: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+
+const TOPIC: HeaderName = HeaderName::from_static("linger-topic");
+const JOB: HeaderName = HeaderName::from_static("linger-job");
+const ATTEMPT: HeaderName = HeaderName::from_static("linger-attempt");
+const DUE: HeaderName = HeaderName::from_static("linger-due");
+const LEASE: HeaderName = HeaderName::from_static("linger-lease");
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
+const ID: HeaderName = HeaderName::from_static("webhook-id");
+const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
 /// Who the job is, at this second, with `body` signed by these keys; and what its topic adds.
 pub(super) fn of(job: &Delivery, keys: &[SigningKey], timestamp_s: u64, body: &[u8]) -> HeaderMap {
@@ -24,10 +36,10 @@ pub(super) fn of(job: &Delivery, keys: &[SigningKey], timestamp_s: u64, body: &[
     put_job(&mut headers, job);
     let id = id(job);
     if let Some(signatures) = signatures(keys, &id, timestamp_s, body) {
-        put(&mut headers, named("webhook-signature"), signatures);
+        put(&mut headers, SIGNATURE, &signatures);
     }
-    put(&mut headers, named("webhook-id"), id);
-    put(&mut headers, named("webhook-timestamp"), timestamp_s);
+    put(&mut headers, ID, &id);
+    headers.insert(TIMESTAMP, timestamp_s.into());
     if job.envelope == Envelope::CloudEvents {
         put_event(&mut headers, job);
     }
@@ -40,40 +52,37 @@ fn id(job: &Delivery) -> String {
 }
 
 fn put_job(headers: &mut HeaderMap, job: &Delivery) {
-    put(headers, named("linger-topic"), encoded(job.topic().as_str()));
-    put(headers, named("linger-job"), encoded(job.id().as_str()));
-    put(headers, named("linger-attempt"), job.job.attempt);
-    put(headers, named("linger-due"), job.job.due);
-    put(headers, named("linger-lease"), job.lease);
+    put(headers, TOPIC, &encoded(job.topic().as_str()));
+    put(headers, JOB, &encoded(job.id().as_str()));
+    headers.insert(ATTEMPT, job.job.attempt.into());
+    put(headers, DUE, &job.job.due.to_string());
+    put(headers, LEASE, &job.lease.to_string());
     if let Some(trace) = &job.job.spec.traceparent {
-        put(headers, named("traceparent"), trace.as_str());
+        put(headers, TRACE, trace.as_str());
     }
 }
 
 /// CloudEvents in binary mode.
 fn put_event(headers: &mut HeaderMap, job: &Delivery) {
-    let attribute = |text: &str| utf8_percent_encode(text, ATTRIBUTE).to_string();
-    put(headers, named("ce-specversion"), "1.0");
-    put(headers, named("ce-id"), id(job));
-    put(headers, named("ce-source"), format!("/topics/{}", encoded(job.topic().as_str())));
-    put(headers, named("ce-type"), attribute(job.topic().as_str()));
-    put(headers, named("ce-time"), job.job.due);
-    put(headers, named("ce-subject"), attribute(job.id().as_str()));
+    let attribute = |text| Cow::from(utf8_percent_encode(text, ATTRIBUTE));
+    let mut put = |name, value: &str| put(headers, HeaderName::from_static(name), value);
+    put("ce-specversion", "1.0");
+    put("ce-id", &id(job));
+    put("ce-source", &format!("/topics/{}", encoded(job.topic().as_str())));
+    put("ce-type", &attribute(job.topic().as_str()));
+    put("ce-time", &job.job.due.to_string());
+    put("ce-subject", &attribute(job.id().as_str()));
 }
 
 /// A topic or an id as it stands in a header.
-fn encoded(name: &str) -> String {
-    utf8_percent_encode(name, NAME).to_string()
-}
-
-fn named(name: &'static str) -> HeaderName {
-    HeaderName::from_static(name)
+fn encoded(name: &str) -> Cow<'_, str> {
+    utf8_percent_encode(name, NAME).into()
 }
 
 /// In place of what was there.
-pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: impl ToString) {
+pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     // Whatever comes here was checked when it was given, or is encoded.
-    if let Ok(value) = HeaderValue::try_from(value.to_string()) {
+    if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }
 }

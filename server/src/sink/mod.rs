@@ -48,8 +48,9 @@ impl Sinks {
 impl Call for Arc<Sinks> {
     async fn call(&self, url: &str, job: &Delivery, within: Duration) -> Outcome {
         match url.split_once(':') {
-            Some(("http" | "https", _)) => self.webhook.post(url, job, within).await,
-            Some(("grpc", _)) => self.grpc.call(url, job, within).await,
+            Some(("http" | "https", _)) => self.webhook.post(url, job).await,
+            // Apart, so that those who post need not carry what this takes.
+            Some(("grpc", _)) => Box::pin(self.grpc.call(url, job, within)).await,
             _ => Outcome::failed(format_args!("nothing pushes to `{url}`")),
         }
     }
@@ -65,7 +66,7 @@ impl Worker for Target {
     async fn work(&self, job: Delivery) -> Outcome {
         let target = job.target.clone();
         match target.as_ref().map_or("", |target| target.as_str()) {
-            to if to.starts_with("worker:") => self.workers.work(job).await,
+            to if to.starts_with("worker:") => Box::pin(self.workers.work(job)).await,
             to => self.sinks.call(to, &job, job.within).await,
         }
     }

@@ -11,16 +11,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use axum::http::Uri;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use linger::queue::Delivery;
-use linger::time::{Clock, SystemClock, format_duration};
+use linger::time::{Clock, SystemClock};
 use linger::worker::Outcome;
 use rustls::ClientConfig;
+use url::Url;
 
 use super::address::Guard;
 use super::dial::{Dial, Names, NotDialled, SystemNames};
@@ -49,6 +50,15 @@ struct Tools {
     guard: Arc<Guard>,
     client: Client<Connector, Full<Bytes>>,
     answer_bytes_max: usize,
+    /// Where the last job went: the next mostly goes there too.
+    last: ArcSwapOption<Place>,
+}
+
+/// Where a target leads.
+struct Place {
+    target: String,
+    url: Url,
+    uri: Uri,
 }
 
 impl Webhook {
@@ -73,27 +83,17 @@ impl Webhook {
         self.tools.store(Arc::new(Tools::new(config, &self.tls, &self.names)));
     }
 
-    /// Makes one attempt, within this time.
-    pub(crate) async fn post(&self, url: &str, job: &Delivery, within: Duration) -> Outcome {
+    /// Makes one attempt. Whoever asks for it says how long it may take.
+    pub(crate) async fn post(&self, url: &str, job: &Delivery) -> Outcome {
         let tools = self.tools.load_full();
-        match tokio::time::timeout(within, self.attempt(&tools, url, job)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Outcome::down(format!("took longer than {}", format_duration(within))),
-        }
-    }
-
-    async fn attempt(&self, tools: &Tools, url: &str, job: &Delivery) -> Outcome {
-        let url = match tools.guard.url(url, &["http", "https"]) {
-            Ok(url) => url,
+        let place = match tools.place(url) {
+            Ok(place) => place,
             Err(why) => return Outcome::failed(why),
         };
-        let Ok(uri) = url.as_str().parse::<Uri>() else {
-            return Outcome::failed("the target is no URL that can be called");
-        };
         let now = self.clock.now().time();
-        let keys = self.secrets.keys(job, url.as_str(), now);
-        let request = request::of(uri, job, &keys, now.as_ms() / 1000);
-        let host = url.host_str().unwrap_or_default();
+        let keys = self.secrets.keys(job, place.url.as_str(), now);
+        let request = request::of(place.uri.clone(), job, &keys, now.as_ms() / 1000);
+        let host = place.url.host_str().unwrap_or_default();
         match tools.client.request(request).await {
             Ok(response) => match Answer::read(response, tools.answer_bytes_max).await {
                 Ok(answer) => answer.outcome(job, now),
@@ -115,7 +115,21 @@ impl Tools {
             .http2_keep_alive_interval(PING_EVERY)
             .http2_keep_alive_timeout(PING_TIME)
             .build(Connector::new(dial, tls));
-        Tools { guard, client, answer_bytes_max: config.answer_bytes }
+        let last = ArcSwapOption::empty();
+        Tools { guard, client, answer_bytes_max: config.answer_bytes, last }
+    }
+
+    fn place(&self, target: &str) -> Result<Arc<Place>, String> {
+        if let Some(last) = &*self.last.load()
+            && last.target == target
+        {
+            return Ok(last.clone());
+        }
+        let url = self.guard.url(target, &["http", "https"]).map_err(|why| why.to_string())?;
+        let uri = url.as_str().parse().map_err(|_| "the target is no URL that can be called")?;
+        let place = Arc::new(Place { target: target.into(), url, uri });
+        self.last.store(Some(place.clone()));
+        Ok(place)
     }
 }
 

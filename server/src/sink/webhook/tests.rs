@@ -60,7 +60,7 @@ async fn pushed(
     answer: impl FnOnce(Received),
 ) -> Outcome {
     let url = job.target.clone().unwrap();
-    let (outcome, ()) = tokio::join!(webhook.post(url.as_str(), job, PATIENCE), async {
+    let (outcome, ()) = tokio::join!(webhook.post(url.as_str(), job), async {
         answer(receiver.next().await);
     });
     outcome
@@ -385,7 +385,7 @@ async fn what_is_answered_beyond_the_limit_is_not_waited_for() {
         stream.write_all(answer.as_bytes()).await.unwrap();
         stream
     };
-    let (outcome, _open) = tokio::join!(webhook.post(&url, &job, PATIENCE), answers);
+    let (outcome, _open) = tokio::join!(webhook.post(&url, &job), answers);
     assert_eq!(outcome.settle(&job).verdict, Verdict::Finish);
 }
 
@@ -411,22 +411,12 @@ async fn a_connection_is_used_again() {
 }
 
 #[tokio::test]
-async fn who_does_not_answer_in_time_is_down() {
-    let receiver = Receiver::start().await;
-    let job = delivery(plain(&receiver.url("/"))).await;
-    let within = Duration::from_millis(50);
-    let outcome = webhook(|_| {}).post(&receiver.url("/"), &job, within).await;
-    assert!(outcome.is_down());
-    assert_eq!(error_of(outcome, &job), "took longer than 50ms");
-}
-
-#[tokio::test]
 async fn who_takes_a_connection_and_says_nothing_of_tls_is_given_up() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
     let job = delivery(plain(&url)).await;
     let webhook = webhook(|config| config.connect_time = Duration::from_millis(50));
-    let outcome = webhook.post(&url, &job, PATIENCE).await;
+    let outcome = webhook.post(&url, &job).await;
     assert!(outcome.is_down());
     assert_eq!(error_of(outcome, &job), "could not connect to localhost within 50ms");
 }
@@ -447,7 +437,7 @@ async fn an_address_or_url_that_is_refused_is_a_failed_attempt_and_nobody_is_cal
         (format!("http://me:pw@shop.example:{port}/"), "has a user name or password"),
         ("http://a:b/".into(), "is no URL: invalid port"),
     ] {
-        let outcome = webhook.post(&url, &job, PATIENCE).await;
+        let outcome = webhook.post(&url, &job).await;
         assert!(!outcome.is_down(), "{url}");
         let error = error_of(outcome, &job);
         assert!(error.contains(why), "{url}: {error}");
@@ -462,7 +452,7 @@ async fn who_is_not_there_is_down() {
     drop(listener);
     let url = format!("http://{gone}/");
     let job = delivery(plain(&url)).await;
-    let outcome = webhook(|_| {}).post(&url, &job, PATIENCE).await;
+    let outcome = webhook(|_| {}).post(&url, &job).await;
     assert!(outcome.is_down());
     let expected = format!("could not connect to {gone}: connection refused");
     assert_eq!(error_of(outcome, &job), expected);
@@ -492,7 +482,7 @@ async fn over_tls_http_2_is_spoken_and_one_connection_is_enough() {
 async fn a_certificate_that_nobody_vouches_for_is_a_failed_attempt() {
     let receiver = Receiver::start_tls(&Certificate::for_localhost()).await;
     let job = delivery(plain(&receiver.url("/"))).await;
-    let outcome = webhook(|_| {}).post(&receiver.url("/"), &job, PATIENCE).await;
+    let outcome = webhook(|_| {}).post(&receiver.url("/"), &job).await;
     assert!(outcome.is_down());
     let error = error_of(outcome, &job);
     let why = "could not make a secure connection to localhost: invalid peer certificate";
