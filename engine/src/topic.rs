@@ -154,7 +154,7 @@ impl Rate {
     }
 
     /// Nanoseconds between two hand-outs at this rate.
-    fn gap_ns(self) -> u64 {
+    pub(crate) fn gap_ns(self) -> u64 {
         (self.per_ms * 1_000_000 / u64::from(self.count.get())).max(1)
     }
 }
@@ -217,7 +217,7 @@ impl Bucket {
 }
 
 /// How long an empty bucket takes to fill. At least one token fits, however slow the rate.
-fn room_ns(rate: Rate) -> u128 {
+pub(crate) fn room_ns(rate: Rate) -> u128 {
     u128::from(rate.gap_ns().max(SECOND_NS))
 }
 

@@ -18,6 +18,8 @@ fn main() {
     let root = Arc::new(tempfile::tempdir().expect("a temporary folder can be made"));
     let mut tests = suite("memory", InMemory);
     tests.extend(suite("embedded", OnDisk { root: root.clone(), cases: Arc::default() }));
+    #[cfg(feature = "redis")]
+    tests.extend(suite("redis", Shared::default()));
     let conclusion = libtest_mimic::run(&Arguments::from_args(), tests);
     // Ending the process drops nothing.
     let _ = std::fs::remove_dir_all(root.path());
@@ -49,6 +51,27 @@ impl Subject for OnDisk {
         let case = self.cases.fetch_add(1, Ordering::Relaxed).to_string();
         let settings = Settings { segment_bytes: 4 << 20, ..Settings::default() };
         Embedded::open(self.root.path().join(case), options, settings).expect("it is empty")
+    }
+}
+
+/// Each case under a prefix of its own.
+#[cfg(feature = "redis")]
+#[derive(Clone, Default)]
+struct Shared {
+    cases: Arc<AtomicU32>,
+}
+
+#[cfg(feature = "redis")]
+impl Subject for Shared {
+    type Store = linger::store::redis::Redis;
+
+    async fn open(&self, options: Options) -> Self::Store {
+        use linger::store::redis::{Redis, Settings};
+        let case = self.cases.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("case-{}-{case}", std::process::id());
+        let settings = Settings { prefix, buckets: 1 };
+        let address = "redis://127.0.0.1:7390".parse().expect("it is an address");
+        Redis::open_on_clock(&address, options, settings).await.expect("the server is there")
     }
 }
 

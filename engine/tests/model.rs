@@ -41,6 +41,28 @@ async fn the_embedded_store_and_the_naive_queue_agree() {
     }
 }
 
+/// Each call takes several calls to the server.
+#[cfg(feature = "redis")]
+const REDIS_STORIES: u64 = 30;
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn the_shared_store_and_the_naive_queue_agree() {
+    use linger::store::redis::{Redis, Settings};
+    let address = "redis://127.0.0.1:7390".parse().unwrap();
+    let stores = std::sync::atomic::AtomicU64::new(0);
+    let open = async |options| {
+        let store = stores.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let prefix = format!("model-{}-{store}", std::process::id());
+        let settings = Settings { prefix, buckets: 1 };
+        Redis::open_on_clock(&address, options, settings).await.expect("the server is there")
+    };
+    for seed in seeds(REDIS_STORIES) {
+        let story = Story { seed, steps: STEPS, command: COMMAND, timer: Timer::Own };
+        story.compare(open, async |o| Naive::new(o)).await;
+    }
+}
+
 /// The stories to tell: only the one of `LINGER_SEED` if that is set.
 fn seeds(stories: u64) -> Range<u64> {
     if let Ok(seed) = std::env::var("LINGER_SEED") {

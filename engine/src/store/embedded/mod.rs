@@ -9,7 +9,7 @@ mod batch;
 mod call;
 mod check;
 mod checkpoint;
-mod codec;
+pub(crate) mod codec;
 mod compact;
 mod decider;
 mod desk;

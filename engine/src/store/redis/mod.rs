@@ -1,0 +1,170 @@
+//! The shared store: many instances over one Redis.
+//!
+//! A topic lies wholly in one of the store's buckets, whose keys share a slot, so that every move of a
+//! job is one script on one node (`lua/`). Adding, handing out and finishing are decided there; what is
+//! rarer is decided by the machine here, and carried out by a script that looks whether the job is still
+//! what it was. See `lua/common.lua` for what lies where.
+
+mod address;
+mod conn;
+mod core;
+mod job;
+mod keys;
+mod line;
+mod look;
+mod moves;
+mod pop;
+mod reply;
+mod scripts;
+mod time;
+mod topics;
+mod waiters;
+
+use std::sync::Arc;
+
+pub use address::Address;
+
+use self::conn::Conn;
+use self::core::Core;
+use self::keys::Keys;
+use self::line::Line;
+use crate::error::Result;
+use crate::job::{Id, NewJob};
+use crate::machine::Owner;
+use crate::queue::{
+    Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
+    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
+};
+use crate::stats::Stats;
+use crate::store::Options;
+use crate::time::Clock;
+use crate::topic::{Defaults, Topic};
+
+/// How a shared store is used.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What every key begins with, so that several stores can share one server.
+    pub prefix: String,
+    /// Into how many parts topics are spread: said when the store is made.
+    pub buckets: u16,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { prefix: "linger".into(), buckets: 256 }
+    }
+}
+
+/// A store that many instances share.
+pub struct Redis {
+    core: Arc<Core>,
+    line: Line,
+}
+
+impl Redis {
+    /// The store at this address, by a clock that is given, one call after the other: for tests.
+    #[cfg(any(test, feature = "testkit"))]
+    pub async fn open_on_clock(
+        address: &Address,
+        options: Options,
+        settings: Settings,
+    ) -> Result<Redis> {
+        let conn = Conn::open(address).await?;
+        let keys = Keys::new(&settings.prefix, settings.buckets);
+        let core = Arc::new(Core::new(conn, keys, options, true));
+        Ok(Redis { line: Line::start(core.clone()), core })
+    }
+}
+
+impl Queue for Redis {
+    async fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
+        self.line.call(async move |core| core.add_all(jobs).await).await
+    }
+
+    async fn get(&self, key: &Key) -> Result<JobInfo> {
+        let key = key.clone();
+        self.line.call(async move |core| core.get(&key).await).await
+    }
+
+    async fn find(&self, id: &Id) -> Result<Vec<JobInfo>> {
+        let id = id.clone();
+        self.line.call(async move |core| core.find(&id).await).await
+    }
+
+    async fn pop(&self, ask: Ask) -> Result<Vec<Delivery>> {
+        ask.check()?;
+        self.line.pop(ask).await
+    }
+
+    async fn reserve(&self, key: &Key, terms: Terms) -> Result<Delivery> {
+        let key = key.clone();
+        self.line.call(async move |core| core.reserve(&key, terms).await).await
+    }
+
+    async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
+        self.line.call(async move |core| core.settle(batch).await).await
+    }
+
+    async fn change(&self, batch: Vec<Change>) -> Result<Vec<Result<Changed>>> {
+        self.line.call(async move |core| core.change(batch).await).await
+    }
+
+    async fn sweep(&self, sweep: Sweep) -> Result<u64> {
+        self.line.call(async move |core| core.sweep(sweep).await).await
+    }
+
+    async fn let_go(&self, owner: Owner, how: LetGo) -> Result<u64> {
+        self.line.call(async move |core| core.let_go(owner, how).await).await
+    }
+
+    async fn browse(&self, query: Query) -> Result<Page> {
+        query.check()?;
+        self.line.call(async move |core| core.browse(&query).await).await
+    }
+
+    async fn forecast(&self, forecast: Forecast) -> Result<Vec<u64>> {
+        forecast.check()?;
+        self.line.call(async move |core| core.forecast(&forecast).await).await
+    }
+
+    async fn dead_by_error(&self, topic: &Topic) -> Result<Vec<(Arc<str>, u64)>> {
+        let topic = topic.clone();
+        self.line.call(async move |core| core.dead_by_error(&topic).await).await
+    }
+
+    async fn topics(&self, which: Topics) -> Result<Vec<TopicInfo>> {
+        which.check()?;
+        self.line.call(async move |core| core.topics(&which).await).await
+    }
+
+    async fn configure(&self, topic: &Topic, change: TopicChange) -> Result<u64> {
+        let topic = topic.clone();
+        self.line.call(async move |core| core.configure(&topic, change).await).await
+    }
+
+    async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
+        Ok(self.core.leaving.take(max).await)
+    }
+
+    fn set_defaults(&self, defaults: Defaults) {
+        self.core.set_defaults(defaults);
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.line.call(async move |core| core.stats().await).await
+    }
+
+    async fn kv_write(&self, write: KvWrite) -> Result<u64> {
+        write.check()?;
+        self.line.call(async move |core| core.kv_write(write).await).await
+    }
+
+    async fn kv_read(&self, query: KvQuery) -> Result<Vec<KvEntry>> {
+        query.check()?;
+        self.line.call(async move |core| core.kv_read(&query).await).await
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.core.clock
+    }
+}

@@ -1,0 +1,172 @@
+//! Handing out jobs, and serving those who wait for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::sync::oneshot;
+
+use super::core::{Core, arg};
+use super::job::{Kept, decode_settings};
+use super::keys::Bucket;
+use super::scripts;
+use super::waiters::named;
+use crate::error::Result;
+use crate::machine::State;
+use crate::queue::{Ask, Delivery, Settle, Source, Verdict};
+use crate::time::{Tick, duration_ms};
+use crate::topic::PUSH_TIMEOUT;
+
+/// What a waiting call is answered through.
+pub(super) type Answer = oneshot::Sender<Result<Vec<Delivery>>>;
+
+impl Core {
+    /// Hands out what the ask may have at this moment, bucket by bucket.
+    pub(super) async fn hand_out(&self, ask: &Ask) -> Result<Vec<Delivery>> {
+        let mut handed = Vec::new();
+        for (bucket, topics) in self.buckets_of(ask) {
+            let left = ask.max - handed.len() as u32;
+            if left == 0 {
+                break;
+            }
+            handed.extend(self.hand_out_of(bucket, topics, ask, left).await?);
+        }
+        Ok(handed)
+    }
+
+    /// The topics asked for by where they lie, each once.
+    fn buckets_of<'a>(&self, ask: &'a Ask) -> BTreeMap<Bucket, BTreeSet<&'a str>> {
+        match &ask.from {
+            Source::Any => self.keys.buckets().map(|bucket| (bucket, BTreeSet::new())).collect(),
+            Source::These(topics) => {
+                let mut buckets = BTreeMap::<_, BTreeSet<_>>::new();
+                for topic in topics {
+                    buckets.entry(self.bucket_of(topic)).or_default().insert(topic.as_str());
+                }
+                buckets
+            }
+        }
+    }
+
+    async fn hand_out_of(
+        &self,
+        bucket: Bucket,
+        topics: BTreeSet<&str>,
+        ask: &Ask,
+        max: u32,
+    ) -> Result<Vec<Delivery>> {
+        let terms = ask.terms;
+        let grace = terms.grace.map_or_else(|| arg(-1), |grace| arg(duration_ms(grace)));
+        let mut args = vec![
+            arg(ask.lane as u8),
+            arg(max),
+            uuid::Uuid::new_v4().into_bytes().into(),
+            terms.owner.map_or(0, |owner| owner.0).to_be_bytes().into(),
+            arg(terms.ttr.map_or(0, crate::job::Ttr::as_ms)),
+            arg(self.defaults().ttr.as_ms()),
+            grace,
+            arg(duration_ms(PUSH_TIMEOUT)),
+            arg(u8::from(ask.from == Source::Any)),
+            arg(topics.len()),
+        ];
+        args.extend(topics.into_iter().map(Vec::from));
+        if let Some(room) = &ask.room {
+            args.extend([room.each_destination, room.each_topic].map(arg));
+            args.push(arg(room.destinations.len()));
+            for (to, room) in &room.destinations {
+                args.extend([to.as_str().into(), arg(room)]);
+            }
+            for (topic, room) in &room.topics {
+                args.extend([topic.as_str().into(), arg(room)]);
+            }
+        }
+        let mut reply = self.ask(&scripts::POP, bucket, args).await?;
+        let now = reply.now()?;
+        let opens = reply.moment()?.map(Tick::from_us);
+        let mut handed = Vec::new();
+        while !reply.is_empty() {
+            let mut one = reply.list()?;
+            let record = Kept::decode(one.number()?, &one.bytes()?)?.record;
+            let ready_since = one.u64()?;
+            let settings = decode_settings(&one.bytes()?)?;
+            let State::Reserved(hold) = record.life.state else { continue };
+            self.own(terms.owner, record.number);
+            let stats = &mut self.known().stats;
+            stats.handed_out += 1;
+            stats.ready_to_handed_out.record(now.tick.as_us().saturating_sub(ready_since));
+            handed.push(record.delivery(hold, &settings, now));
+        }
+        let waiters = &mut self.known().waiters;
+        waiters.opens = opens.into_iter().chain(waiters.opens).min();
+        Ok(handed)
+    }
+
+    /// Pops now, or puts the call in line: its place there, if it waits.
+    pub(super) async fn pop_or_wait(&self, ask: Ask, answer: Answer) -> Option<u64> {
+        let handed = match self.hand_out(&ask).await {
+            Ok(jobs) if jobs.is_empty() && !ask.wait.is_zero() => {
+                let now = self.now().tick;
+                return Some(self.known().waiters.join(ask, now, answer));
+            }
+            handed => handed,
+        };
+        self.answer(answer, handed).await;
+        None
+    }
+
+    /// Answers a call; what it is not there to take is as if it had not been handed out.
+    async fn answer(&self, answer: Answer, handed: Result<Vec<Delivery>>) {
+        if let Err(Ok(jobs)) = answer.send(handed) {
+            self.recall(jobs).await;
+        }
+    }
+
+    pub(super) async fn recall(&self, jobs: Vec<Delivery>) {
+        let recalls = jobs.iter().map(|job| Settle::delivery(job, Verdict::Recall)).collect();
+        // Refused if the job is gone or the lease ran out: then there is nothing to undo.
+        let _ = self.settle(recalls).await;
+    }
+
+    /// Serves those who wait, first come, first served; one that cannot be served holds up nobody.
+    pub(super) async fn serve(&self) -> Result<()> {
+        let line = {
+            let waiters = &mut self.known().waiters;
+            waiters.opens = None;
+            waiters.line()
+        };
+        for (came, ask) in line {
+            let jobs = self.hand_out(&ask).await?;
+            if jobs.is_empty() {
+                continue;
+            }
+            match self.leave_line(came).await {
+                Some(answer) => self.answer(answer, Ok(jobs)).await,
+                None => self.recall(jobs).await,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a call out of the line, and lets topics go that only it named.
+    pub(super) async fn leave_line(&self, came: u64) -> Option<Answer> {
+        let call = self.known().waiters.leave(came)?;
+        for topic in named(&call.ask) {
+            if self.known().waiters.naming(topic) == 0 {
+                let bucket = self.bucket_of(topic);
+                let dropped = self.eval(&scripts::DROP, bucket, [topic.as_str().into()]).await;
+                if let Err(error) = dropped {
+                    tracing::debug!(%error, "a topic that may be over was not looked at");
+                }
+            }
+        }
+        Some(call.answer)
+    }
+
+    /// Answers those whose wait is over.
+    pub(super) async fn end_waits(&self) {
+        let over = self.known().waiters.over(self.now().tick);
+        for came in over {
+            if let Some(answer) = self.leave_line(came).await {
+                self.answer(answer, Ok(Vec::new())).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Those who wait on this instance, in the order they came.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::sync::oneshot;
+
+use super::keys::{Bucket, Keys};
+use crate::error::Result;
+use crate::queue::{Ask, Delivery, Lane, Source};
+use crate::time::{Tick, duration_ms};
+use crate::topic::Topic;
+
+/// The calls that wait.
+#[derive(Default)]
+pub(super) struct Waiters {
+    came: u64,
+    calls: BTreeMap<u64, Call>,
+    /// When the rate of a topic that someone waits for lets something out again.
+    pub(super) opens: Option<Tick>,
+}
+
+pub(super) struct Call {
+    pub(super) ask: Ask,
+    pub(super) end: Tick,
+    pub(super) answer: oneshot::Sender<Result<Vec<Delivery>>>,
+}
+
+impl Waiters {
+    /// Puts a call at the end of the line.
+    pub(super) fn join(
+        &mut self,
+        ask: Ask,
+        now: Tick,
+        answer: oneshot::Sender<Result<Vec<Delivery>>>,
+    ) -> u64 {
+        self.came += 1;
+        let end = now.plus_ms(duration_ms(ask.wait));
+        self.calls.insert(self.came, Call { ask, end, answer });
+        self.came
+    }
+
+    pub(super) fn leave(&mut self, came: u64) -> Option<Call> {
+        self.calls.remove(&came)
+    }
+
+    /// Everyone in line.
+    pub(super) fn line(&self) -> Vec<(u64, Ask)> {
+        self.calls.iter().map(|(came, call)| (*came, call.ask.clone())).collect()
+    }
+
+    /// Those whose wait is over.
+    pub(super) fn over(&self, now: Tick) -> Vec<u64> {
+        let over = self.calls.iter().filter(|(_, call)| call.end <= now);
+        over.map(|(came, _)| *came).collect()
+    }
+
+    pub(super) fn next_end(&self) -> Option<Tick> {
+        self.calls.values().map(|call| call.end).min()
+    }
+
+    /// How many wait to pop; those who push wait all the time.
+    pub(super) fn popping(&self) -> u64 {
+        self.calls.values().filter(|call| call.ask.lane == Lane::Pull).count() as u64
+    }
+
+    /// How many name this topic.
+    pub(super) fn naming(&self, topic: &Topic) -> u64 {
+        self.calls.values().filter(|call| names(&call.ask, topic)).count() as u64
+    }
+
+    /// Every topic that is named.
+    pub(super) fn topics(&self) -> BTreeSet<Topic> {
+        self.calls.values().flat_map(|call| named(&call.ask)).cloned().collect()
+    }
+
+    /// Those of them in a bucket, one a line.
+    pub(super) fn topics_in(&self, keys: &Keys, bucket: Bucket) -> Vec<u8> {
+        if self.calls.is_empty() {
+            return Vec::new();
+        }
+        let topics = self.topics();
+        let here = topics.iter().filter(|topic| keys.bucket_of(topic) == bucket);
+        here.map(Topic::as_str).collect::<Vec<_>>().join("\n").into_bytes()
+    }
+}
+
+/// The topics that an ask names.
+pub(super) fn named(ask: &Ask) -> &[Topic] {
+    match &ask.from {
+        Source::These(topics) => topics,
+        Source::Any => &[],
+    }
+}
+
+fn names(ask: &Ask, topic: &Topic) -> bool {
+    named(ask).contains(topic)
+}
