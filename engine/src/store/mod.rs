@@ -4,6 +4,8 @@ pub mod embedded;
 mod kv;
 pub(crate) mod leaving;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 use std::sync::Arc;
 
