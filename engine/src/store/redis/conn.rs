@@ -1,0 +1,201 @@
+//! The way to Redis: one connection that many callers share and that outlives the server's
+//! restarts, failovers and moves.
+//!
+//! A call is sent once. When its reply is lost the outcome is unknown and the caller is told so:
+//! only the store knows which calls may be repeated. Answers that say "not here" or "not this
+//! way" (`MOVED`, `ASK`, `NOSCRIPT`) are followed, since nothing has been done by then.
+
+#![cfg_attr(not(test), expect(dead_code, reason = "the store on top of it calls it"))]
+
+mod cluster;
+mod dial;
+mod fault;
+mod link;
+mod listen;
+mod sentinel;
+mod slots;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+use self::cluster::Cluster;
+use self::dial::{Dialer, Line};
+use self::fault::{Fault, Then};
+use self::link::{Link, Place};
+use self::listen::{Listener, Source};
+use self::sentinel::Watched;
+use super::address::{Address, Kind};
+use crate::error::{Error, Result};
+
+/// How long a call may go without its answer.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long it may take until a server is connected, logged in and answers.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long to wait before a lost server is dialled again: at first, and at most.
+const WAIT_MIN: Duration = Duration::from_millis(50);
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How often, at most, a cluster is asked where its slots are.
+const LOOK_GAP: Duration = Duration::from_millis(100);
+
+/// How often a call follows a key before it gives up.
+const REDIRECTS_MAX: usize = 5;
+
+/// How often a connection that only listens is asked whether it still lives.
+const PING_EVERY: Duration = Duration::from_secs(5);
+
+/// How many calls stand in line for the socket; those beyond wait outside.
+const IN_LINE_MAX: usize = 1024;
+
+/// A script and its SHA-1.
+pub(crate) struct Script {
+    text: String,
+    sha: String,
+}
+
+impl Script {
+    pub(crate) fn new(text: String) -> Script {
+        let sha = redis::Script::new(&text).get_hash().to_owned();
+        Script { text, sha }
+    }
+}
+
+/// A connection that many callers share: calls are pipelined, and it finds its way again by
+/// itself.
+#[derive(Clone)]
+pub(crate) struct Conn {
+    way: Way,
+    dialer: Dialer,
+}
+
+#[derive(Clone)]
+enum Way {
+    /// To one server, the same or the one that sentinels name.
+    One { link: Link, place: Place },
+    /// To whichever node of a cluster has the key.
+    Many(Cluster),
+}
+
+/// What a subscriber hears.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Message {
+        channel: Vec<u8>,
+        payload: Vec<u8>,
+    },
+    /// Subscribed anew after a loss: messages may have been missed.
+    Again,
+}
+
+impl Conn {
+    /// Connects; an error says what is wrong with the address or the server.
+    pub(crate) async fn open(address: &Address) -> Result<Conn> {
+        let dialer = Dialer::new(address)?;
+        let way = match &address.kind {
+            Kind::Standalone => {
+                let place = Place::At(address.nodes[0].clone());
+                let line = place.dial(&dialer).await.map_err(|fault| fault.error)?;
+                check_mode(&line).await?;
+                Way::One { link: Link::over(line, place.clone(), dialer.clone()), place }
+            }
+            Kind::Sentinel { master } => {
+                let login = address.sentinel_login.clone();
+                let watched = Watched::new(address.nodes.clone(), login, master.clone());
+                let place = Place::Watched(Arc::new(watched));
+                let line = place.dial(&dialer).await.map_err(|fault| fault.error)?;
+                Way::One { link: Link::over(line, place.clone(), dialer.clone()), place }
+            }
+            Kind::Cluster => Way::Many(Cluster::open(&address.nodes, dialer.clone()).await?),
+        };
+        Ok(Conn { way, dialer })
+    }
+
+    /// Runs a script on the node that has this key.
+    ///
+    /// It is named by its SHA-1; only a node that does not know it is sent the text.
+    pub(crate) async fn eval(
+        &self,
+        script: &Script,
+        key: &[u8],
+        args: Vec<Vec<u8>>,
+    ) -> Result<Value> {
+        let by_name = script_call("EVALSHA", &script.sha, key, &args);
+        let answer = match self.run(key, &by_name).await {
+            Err(fault) if fault.then == Then::SendScript => {
+                self.run(key, &script_call("EVAL", &script.text, key, &args)).await
+            }
+            answer => answer,
+        };
+        answer.map_err(|fault| fault.error)
+    }
+
+    /// One command on the node that has this key; `args[0]` is the command's name.
+    pub(crate) async fn command(&self, key: &[u8], args: &[&[u8]]) -> Result<Value> {
+        let mut command = Cmd::new();
+        for arg in args {
+            command.arg(arg);
+        }
+        self.run(key, &command).await.map_err(|fault| fault.error)
+    }
+
+    /// Messages on sharded pub/sub channels, until the receiver is dropped.
+    ///
+    /// Survives reconnects by subscribing anew; then the receiver is told [`Heard::Again`].
+    pub(crate) async fn subscribe(
+        &self,
+        channels: Vec<Vec<u8>>,
+    ) -> Result<UnboundedReceiver<Heard>> {
+        let source = match &self.way {
+            Way::One { place, .. } => Source::One(place.clone()),
+            Way::Many(cluster) => Source::Many(cluster.clone()),
+        };
+        Listener::open(source, self.dialer.clone(), channels).await
+    }
+
+    /// Since when the server cannot be reached, if it cannot; of a cluster, any primary.
+    pub(crate) fn away_since(&self) -> Option<Instant> {
+        match &self.way {
+            Way::One { link, .. } => link.away_since(),
+            Way::Many(cluster) => cluster.away_since(),
+        }
+    }
+
+    async fn run(&self, key: &[u8], command: &Cmd) -> Result<Value, Fault> {
+        match &self.way {
+            Way::One { link, .. } => link.call(command).await,
+            Way::Many(cluster) => cluster.call(key, command).await,
+        }
+    }
+}
+
+fn script_call(name: &str, script: &str, key: &[u8], args: &[Vec<u8>]) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(script).arg(1).arg(key).arg(args);
+    command
+}
+
+/// Refuses a server that `redis://` is the wrong way to. One that does not let us ask is taken.
+async fn check_mode(line: &Line) -> Result<()> {
+    let info = line.call(redis::cmd("INFO").arg("server")).await.ok();
+    let info = info.and_then(|info| redis::from_redis_value::<String>(info).ok());
+    let mode = info.as_ref().and_then(|info| {
+        info.lines().find_map(|line| line.strip_prefix("redis_mode:").map(str::trim))
+    });
+    let (is, write) = match mode {
+        Some("cluster") => ("a node of a cluster", "redis+cluster://"),
+        Some("sentinel") => ("a sentinel", "redis+sentinel://host:port/master-name"),
+        _ => return Ok(()),
+    };
+    let message =
+        format!("Redis at `{}` is {is}; write the store's address as `{write}`", line.node);
+    Err(Error::invalid("store", message))
+}
+
+#[cfg(test)]
+mod tests;

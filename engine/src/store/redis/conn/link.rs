@@ -1,0 +1,247 @@
+//! A connection to one server that finds its way again by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::dial::{Dialer, Line, Task, call};
+use super::fault::{Fault, Then};
+use super::sentinel::Watched;
+use super::{CONNECT_TIMEOUT, WAIT_MAX, WAIT_MIN};
+use crate::error::{Code, Error};
+use crate::store::redis::address::Node;
+
+/// Where the server is.
+#[derive(Clone)]
+pub(super) enum Place {
+    At(Node),
+    /// Wherever the sentinels say.
+    Watched(Arc<Watched>),
+}
+
+impl Place {
+    pub(super) async fn dial(&self, dialer: &Dialer) -> Result<Line, Fault> {
+        match self {
+            Place::At(node) => dialer.dial(node).await,
+            Place::Watched(watched) => watched.dial(dialer).await,
+        }
+    }
+
+    /// Which server it is at present.
+    pub(super) async fn find(&self, dialer: &Dialer) -> Result<Node, Fault> {
+        match self {
+            Place::At(node) => Ok(node.clone()),
+            Place::Watched(watched) => Ok(watched.dial(dialer).await?.node),
+        }
+    }
+}
+
+/// A connection to one server, shared by all who call. It ends with its last clone.
+#[derive(Clone)]
+pub(super) struct Link {
+    state: watch::Sender<State>,
+    /// Whether sentinels can name another server when this one is no master any more.
+    watched: bool,
+    _keeper: Arc<Task>,
+}
+
+enum State {
+    /// Dialled for the first time: calls wait for how that ends.
+    Opening,
+    Up {
+        /// Counts the connections, so that a late error of an old one is not held against the new.
+        number: u64,
+        node: Node,
+        conn: MultiplexedConnection,
+    },
+    Away {
+        since: Instant,
+        why: Error,
+    },
+}
+
+impl Link {
+    /// Starts with a line that is open already.
+    pub(super) fn over(line: Line, place: Place, dialer: Dialer) -> Link {
+        Link::start(Some(line), place, dialer)
+    }
+
+    /// Starts dialling.
+    pub(super) fn to(node: Node, dialer: Dialer) -> Link {
+        Link::start(None, Place::At(node), dialer)
+    }
+
+    fn start(line: Option<Line>, place: Place, dialer: Dialer) -> Link {
+        let first = line.as_ref().map_or(State::Opening, |line| State::up(1, line));
+        let state = watch::Sender::new(first);
+        let watched = matches!(place, Place::Watched(_));
+        let keeper = Keeper { state: state.clone(), place, dialer };
+        Link { state, watched, _keeper: Arc::new(Task(tokio::spawn(keeper.run(line)))) }
+    }
+
+    /// One command, sent once. While the server is away the answer is an error, at once.
+    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, Fault> {
+        let (number, node, conn) = self.up().await?;
+        let answer = call(&conn, command, &node).await;
+        answer.inspect_err(|fault| self.heed(number, fault))
+    }
+
+    /// One command for a key that this server is being given; `ASKING` lets it be used already.
+    pub(super) async fn call_asking(&self, command: &Cmd) -> Result<Value, Fault> {
+        let (number, node, mut conn) = self.up().await?;
+        let mut both = redis::pipe();
+        both.cmd("ASKING").add_command(command.clone());
+        let answers = conn.send_packed_commands(&both, 0, 2).await;
+        let answer =
+            answers.and_then(|mut answers| answers.pop().unwrap_or(Value::Nil).extract_error());
+        let answer = answer.map_err(|error| Fault::read(&error, &node));
+        answer.inspect_err(|fault| self.heed(number, fault))
+    }
+
+    /// Waits until the first dialling has ended, well or not.
+    pub(super) async fn opened(&self) -> Result<(), Error> {
+        self.up().await.map(drop).map_err(|fault| fault.error)
+    }
+
+    pub(super) fn away_since(&self) -> Option<Instant> {
+        match &*self.state.borrow() {
+            State::Away { since, .. } => Some(*since),
+            State::Opening | State::Up { .. } => None,
+        }
+    }
+
+    /// Has the server looked for anew, if `number` is still the connection in use.
+    fn heed(&self, number: u64, fault: &Fault) {
+        let useless = match fault.then {
+            Then::Reconnect => true,
+            Then::LookAround => self.watched,
+            Then::Nothing | Then::SendScript | Then::Follow(_) | Then::Ask(_) => false,
+        };
+        if useless {
+            self.state.lose(number, fault.error.clone());
+        }
+    }
+
+    async fn up(&self) -> Result<(u64, Node, MultiplexedConnection), Fault> {
+        if let Some(up) = self.state.borrow().as_up() {
+            return up;
+        }
+        let mut state = self.state.subscribe();
+        let opened = state.wait_for(|state| !matches!(state, State::Opening));
+        match tokio::time::timeout(2 * CONNECT_TIMEOUT, opened).await {
+            Ok(Ok(state)) => state.as_up().expect("it is not being opened any more"),
+            // The keeper lives as long as the link, and its dialling has a limit.
+            Ok(Err(_)) | Err(_) => {
+                let message = "the connection to Redis is still being opened";
+                Err(Fault::new(Then::Nothing, Code::Unavailable, message))
+            }
+        }
+    }
+}
+
+impl State {
+    fn up(number: u64, line: &Line) -> State {
+        State::Up { number, node: line.node.clone(), conn: line.conn.clone() }
+    }
+
+    /// None while it is not known yet.
+    fn as_up(&self) -> Option<Result<(u64, Node, MultiplexedConnection), Fault>> {
+        match self {
+            State::Opening => None,
+            State::Up { number, node, conn } => Some(Ok((*number, node.clone(), conn.clone()))),
+            State::Away { why, .. } => {
+                Some(Err(Fault::new(Then::LookAround, Code::Unavailable, why.message())))
+            }
+        }
+    }
+}
+
+/// What both sides do to the state.
+trait Change {
+    fn lose(&self, number: u64, why: Error);
+    fn still_away(&self, why: Error);
+}
+
+impl Change for watch::Sender<State> {
+    fn lose(&self, number: u64, why: Error) {
+        self.send_if_modified(|state| {
+            let current = matches!(state, State::Up { number: current, .. } if *current == number);
+            if current {
+                *state = State::Away { since: tokio::time::Instant::now(), why };
+            }
+            current
+        });
+    }
+
+    fn still_away(&self, why: Error) {
+        self.send_modify(|state| {
+            let since = match state {
+                State::Away { since, .. } => *since,
+                State::Opening | State::Up { .. } => tokio::time::Instant::now(),
+            };
+            *state = State::Away { since, why };
+        });
+    }
+}
+
+/// Keeps a link up: dials, waits for the loss, dials anew.
+struct Keeper {
+    state: watch::Sender<State>,
+    place: Place,
+    dialer: Dialer,
+}
+
+impl Keeper {
+    async fn run(self, mut first: Option<Line>) {
+        for number in 1.. {
+            let mut line = match first.take() {
+                Some(line) => line,
+                None => {
+                    let line = self.find(number > 1).await;
+                    self.state.send_replace(State::up(number, &line));
+                    line
+                }
+            };
+            self.attend(number, &mut line).await;
+        }
+    }
+
+    /// Until the other side has closed the connection or a call has found it useless.
+    async fn attend(&self, number: u64, line: &mut Line) {
+        let mut state = self.state.subscribe();
+        tokio::select! {
+            _ = &mut line.driver.0 => {
+                let why = format!(
+                    "Redis at `{}` has closed the connection; it is dialled again", line.node
+                );
+                self.state.lose(number, Error::new(Code::Unavailable, why));
+            }
+            _ = state.wait_for(|state| matches!(state, State::Away { .. })) => {}
+        }
+    }
+
+    /// Dials until someone answers.
+    async fn find(&self, mut wait_first: bool) -> Line {
+        let mut wait = WAIT_MIN;
+        loop {
+            if wait_first {
+                tokio::time::sleep(wait).await;
+                wait = longer(wait);
+            }
+            wait_first = true;
+            match self.place.dial(&self.dialer).await {
+                Ok(line) => return line,
+                Err(fault) => self.state.still_away(fault.error),
+            }
+        }
+    }
+}
+
+/// The wait after this one, when there was no answer again.
+pub(super) fn longer(wait: Duration) -> Duration {
+    (2 * wait).min(WAIT_MAX)
+}
