@@ -69,7 +69,7 @@ impl Subject for Shared {
         use linger::store::redis::{Redis, Settings};
         let case = self.cases.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("case-{}-{case}", std::process::id());
-        let settings = Settings { prefix, buckets: 1 };
+        let settings = Settings { prefix, buckets: 1, ..Settings::default() };
         let address = "redis://127.0.0.1:7390".parse().expect("it is an address");
         Redis::open_on_clock(&address, options, settings).await.expect("the server is there")
     }

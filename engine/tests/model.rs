@@ -54,7 +54,7 @@ async fn the_shared_store_and_the_naive_queue_agree() {
     let open = async |options| {
         let store = stores.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let prefix = format!("model-{}-{store}", std::process::id());
-        let settings = Settings { prefix, buckets: 1 };
+        let settings = Settings { prefix, buckets: 1, ..Settings::default() };
         Redis::open_on_clock(&address, options, settings).await.expect("the server is there")
     };
     for seed in seeds(REDIS_STORIES) {

@@ -1,6 +1,7 @@
 //! What all calls share: the connection, and what this instance alone knows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redis::Value;
@@ -29,6 +30,8 @@ pub(super) struct Core {
     pub(super) leaving: Leaving<Ended>,
     defaults: Mutex<Defaults>,
     known: Mutex<Known>,
+    /// How many messages were heard.
+    heard: AtomicU64,
     /// On a clock that is given: the moment at which the call under way was made.
     moment: Mutex<Option<Now>>,
 }
@@ -62,8 +65,19 @@ impl Core {
             leaving: Leaving::default(),
             defaults: Mutex::new(options.defaults),
             known: Mutex::default(),
+            heard: AtomicU64::new(0),
             moment: Mutex::default(),
         }
+    }
+
+    /// A message came.
+    pub(super) fn heard_something(&self) {
+        self.heard.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many have come.
+    pub(super) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::SeqCst)
     }
 
     /// The time, as far as this instance knows it.

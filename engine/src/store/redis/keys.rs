@@ -1,5 +1,9 @@
 //! The name of every key. What stands under each is said in `lua/common.lua` and `lua/kv.lua`.
 
+use super::Settings;
+use super::conn::Conn;
+use super::reply::{integer, strange};
+use crate::error::Result;
 use crate::topic::Topic;
 
 /// Names the keys of one store.
@@ -14,6 +18,16 @@ pub(super) struct Keys {
 pub(super) struct Bucket(pub(super) u16);
 
 impl Keys {
+    /// Those of a store that is there, or is made by this.
+    pub(super) async fn found(conn: &Conn, settings: &Settings) -> Result<Keys> {
+        let keys = Keys::new(&settings.prefix, settings.buckets);
+        let (key, buckets) = (keys.of_buckets(), settings.buckets.to_string());
+        conn.command(key.as_bytes(), &[b"SET", key.as_bytes(), buckets.as_bytes(), b"NX"]).await?;
+        let there = conn.command(key.as_bytes(), &[b"GET", key.as_bytes()]).await?;
+        let buckets = u16::try_from(integer(there)?).ok().filter(|buckets| *buckets > 0);
+        Ok(Keys { buckets: buckets.ok_or_else(strange)?, ..keys })
+    }
+
     pub(super) fn new(prefix: &str, buckets: u16) -> Keys {
         Keys { prefix: prefix.into(), buckets }
     }
@@ -40,6 +54,27 @@ impl Keys {
     /// What all keys of a bucket begin with. The braces keep them in one slot.
     pub(super) fn of_bucket(&self, bucket: Bucket) -> String {
         format!("{}:{{{}}}:", self.prefix, bucket.0)
+    }
+
+    /// Where scripts tell what is ready in a bucket, and that its next moment is sooner.
+    pub(super) fn channels(&self) -> Vec<Vec<u8>> {
+        let both = |bucket| {
+            let base = self.of_bucket(bucket);
+            [format!("{base}wake").into_bytes(), format!("{base}time").into_bytes()]
+        };
+        self.buckets().flat_map(both).collect()
+    }
+
+    /// The bucket that a channel is of, and whether it is about time.
+    pub(super) fn bucket_of_channel(&self, channel: &[u8]) -> Option<(Bucket, bool)> {
+        let rest = std::str::from_utf8(channel).ok()?.strip_prefix(&self.prefix)?;
+        let (bucket, what) = rest.strip_prefix(":{")?.split_once("}:")?;
+        Some((Bucket(bucket.parse().ok()?), what == "time"))
+    }
+
+    /// Where the number of buckets is kept.
+    pub(super) fn of_buckets(&self) -> String {
+        format!("{}:{{meta}}:buckets", self.prefix)
     }
 
     /// What the keys of the key-value side begin with.

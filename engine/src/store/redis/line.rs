@@ -10,7 +10,8 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 
 use super::core::Core;
-use crate::error::{Code, Error, Result};
+use super::pop::{HungUp, Waiting, stopping};
+use crate::error::Result;
 use crate::queue::{Ask, Delivery};
 use crate::time::{Bell, Now, Wake};
 
@@ -74,10 +75,11 @@ impl Line {
                 let _ = told.send(core.pop_or_wait(ask, sender).await);
             })
         });
-        let mut waiting = Waiting { line: self, answer: Some(answer), place: Some(place) };
-        let answer = waiting.answer.as_mut().expect("it is there").await;
-        waiting.answer = None;
-        answer.unwrap_or_else(|_| Err(stopping()))
+        let hung_up = |call: HungUp| {
+            self.put(move |core| Box::pin(async move { call.see_to(&core).await }));
+        };
+        let answer = Waiting::new(answer, place, hung_up).answer().await;
+        answer.unwrap_or_else(|| Err(stopping()))
     }
 
     fn put(&self, task: impl FnOnce(Arc<Core>) -> Doing + Send + 'static) {
@@ -92,31 +94,6 @@ impl Drop for Line {
         self.bell.ring();
         // It ends by itself when it sees that nobody listens any more.
         drop(self.timer.take());
-    }
-}
-
-/// A call that waits. Dropped, it leaves the line, and what it was given but never saw is recalled.
-struct Waiting<'a> {
-    line: &'a Line,
-    answer: Option<oneshot::Receiver<Result<Vec<Delivery>>>>,
-    place: Option<oneshot::Receiver<Option<u64>>>,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let (Some(mut answer), Some(mut place)) = (self.answer.take(), self.place.take()) else {
-            return;
-        };
-        self.line.put(move |core| {
-            Box::pin(async move {
-                if let Ok(Some(came)) = place.try_recv() {
-                    drop(core.leave_line(came).await);
-                }
-                if let Ok(Ok(jobs)) = answer.try_recv() {
-                    core.recall(jobs).await;
-                }
-            })
-        });
     }
 }
 
@@ -178,8 +155,4 @@ fn keep_time(
             }
         }
     }
-}
-
-fn stopping() -> Error {
-    Error::new(Code::Unavailable, "the store is stopping")
 }

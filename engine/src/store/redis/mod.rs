@@ -6,11 +6,13 @@
 //! what it was. See `lua/common.lua` for what lies where.
 
 mod address;
+mod clock;
 mod conn;
 mod core;
 mod job;
 mod keys;
 mod line;
+mod live;
 mod look;
 mod moves;
 mod pop;
@@ -21,13 +23,16 @@ mod topics;
 mod waiters;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use address::Address;
 
+use self::clock::RedisClock;
 use self::conn::Conn;
 use self::core::Core;
 use self::keys::Keys;
 use self::line::Line;
+use self::live::Live;
 use crate::error::Result;
 use crate::job::{Id, NewJob};
 use crate::machine::Owner;
@@ -37,7 +42,7 @@ use crate::queue::{
 };
 use crate::stats::Stats;
 use crate::store::Options;
-use crate::time::Clock;
+use crate::time::{Clock, SECOND};
 use crate::topic::{Defaults, Topic};
 
 /// How a shared store is used.
@@ -45,23 +50,57 @@ use crate::topic::{Defaults, Topic};
 pub struct Settings {
     /// What every key begins with, so that several stores can share one server.
     pub prefix: String,
-    /// Into how many parts topics are spread: said when the store is made.
+    /// Into how many parts topics are spread: what was said when the store was made holds.
     pub buckets: u16,
+    /// How often everything is looked at anew, in case a message was lost.
+    pub poll: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { prefix: "linger".into(), buckets: 256 }
+        Settings { prefix: "linger".into(), buckets: 256, poll: SECOND }
     }
 }
 
 /// A store that many instances share.
 pub struct Redis {
     core: Arc<Core>,
-    line: Line,
+    calls: Calls,
+}
+
+/// How calls are done.
+enum Calls {
+    /// One after the other, on a clock that is given.
+    InLine(Line),
+    /// As they come, by Redis's clock.
+    Live(Live),
+}
+
+impl Calls {
+    async fn call<T: Send + 'static, F, Fut>(&self, act: F) -> Result<T>
+    where
+        F: FnOnce(Arc<Core>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        match self {
+            Calls::InLine(line) => line.call(act).await,
+            Calls::Live(live) => live.call(act).await,
+        }
+    }
 }
 
 impl Redis {
+    /// The store at this address, which is made if it is not there. Its clock is Redis's.
+    pub async fn open(address: &Address, options: Options, settings: Settings) -> Result<Redis> {
+        let conn = Conn::open(address).await?;
+        let keys = Keys::found(&conn, &settings).await?;
+        let clock = Arc::new(RedisClock::default());
+        let options = Options { clock: clock.clone(), ..options };
+        let core = Arc::new(Core::new(conn, keys, options, false));
+        let live = Live::start(core.clone(), clock, settings.poll).await?;
+        Ok(Redis { core, calls: Calls::Live(live) })
+    }
+
     /// The store at this address, by a clock that is given, one call after the other: for tests.
     #[cfg(any(test, feature = "testkit"))]
     pub async fn open_on_clock(
@@ -72,74 +111,77 @@ impl Redis {
         let conn = Conn::open(address).await?;
         let keys = Keys::new(&settings.prefix, settings.buckets);
         let core = Arc::new(Core::new(conn, keys, options, true));
-        Ok(Redis { line: Line::start(core.clone()), core })
+        Ok(Redis { calls: Calls::InLine(Line::start(core.clone())), core })
     }
 }
 
 impl Queue for Redis {
     async fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
-        self.line.call(async move |core| core.add_all(jobs).await).await
+        self.calls.call(async move |core| core.add_all(jobs).await).await
     }
 
     async fn get(&self, key: &Key) -> Result<JobInfo> {
         let key = key.clone();
-        self.line.call(async move |core| core.get(&key).await).await
+        self.calls.call(async move |core| core.get(&key).await).await
     }
 
     async fn find(&self, id: &Id) -> Result<Vec<JobInfo>> {
         let id = id.clone();
-        self.line.call(async move |core| core.find(&id).await).await
+        self.calls.call(async move |core| core.find(&id).await).await
     }
 
     async fn pop(&self, ask: Ask) -> Result<Vec<Delivery>> {
         ask.check()?;
-        self.line.pop(ask).await
+        match &self.calls {
+            Calls::InLine(line) => line.pop(ask).await,
+            Calls::Live(live) => live.pop(ask).await,
+        }
     }
 
     async fn reserve(&self, key: &Key, terms: Terms) -> Result<Delivery> {
         let key = key.clone();
-        self.line.call(async move |core| core.reserve(&key, terms).await).await
+        self.calls.call(async move |core| core.reserve(&key, terms).await).await
     }
 
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
-        self.line.call(async move |core| core.settle(batch).await).await
+        self.calls.call(async move |core| core.settle(batch).await).await
     }
 
     async fn change(&self, batch: Vec<Change>) -> Result<Vec<Result<Changed>>> {
-        self.line.call(async move |core| core.change(batch).await).await
+        self.calls.call(async move |core| core.change(batch).await).await
     }
 
     async fn sweep(&self, sweep: Sweep) -> Result<u64> {
-        self.line.call(async move |core| core.sweep(sweep).await).await
+        self.calls.call(async move |core| core.sweep(sweep).await).await
     }
 
     async fn let_go(&self, owner: Owner, how: LetGo) -> Result<u64> {
-        self.line.call(async move |core| core.let_go(owner, how).await).await
+        self.calls.call(async move |core| core.let_go(owner, how).await).await
     }
 
     async fn browse(&self, query: Query) -> Result<Page> {
         query.check()?;
-        self.line.call(async move |core| core.browse(&query).await).await
+        self.calls.call(async move |core| core.browse(&query).await).await
     }
 
     async fn forecast(&self, forecast: Forecast) -> Result<Vec<u64>> {
         forecast.check()?;
-        self.line.call(async move |core| core.forecast(&forecast).await).await
+        self.calls.call(async move |core| core.forecast(&forecast).await).await
     }
 
     async fn dead_by_error(&self, topic: &Topic) -> Result<Vec<(Arc<str>, u64)>> {
         let topic = topic.clone();
-        self.line.call(async move |core| core.dead_by_error(&topic).await).await
+        self.calls.call(async move |core| core.dead_by_error(&topic).await).await
     }
 
     async fn topics(&self, which: Topics) -> Result<Vec<TopicInfo>> {
         which.check()?;
-        self.line.call(async move |core| core.topics(&which).await).await
+        self.calls.call(async move |core| core.topics(&which).await).await
     }
 
     async fn configure(&self, topic: &Topic, change: TopicChange) -> Result<u64> {
         let topic = topic.clone();
-        self.line.call(async move |core| core.configure(&topic, change).await).await
+        self.calls.call(async move |core| core.configure(&topic, change).await).await
     }
 
     async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
@@ -151,17 +193,17 @@ impl Queue for Redis {
     }
 
     async fn stats(&self) -> Result<Stats> {
-        self.line.call(async move |core| core.stats().await).await
+        self.calls.call(async move |core| core.stats().await).await
     }
 
     async fn kv_write(&self, write: KvWrite) -> Result<u64> {
         write.check()?;
-        self.line.call(async move |core| core.kv_write(write).await).await
+        self.calls.call(async move |core| core.kv_write(write).await).await
     }
 
     async fn kv_read(&self, query: KvQuery) -> Result<Vec<KvEntry>> {
         query.check()?;
-        self.line.call(async move |core| core.kv_read(&query).await).await
+        self.calls.call(async move |core| core.kv_read(&query).await).await
     }
 
     fn clock(&self) -> &Arc<dyn Clock> {

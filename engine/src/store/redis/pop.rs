@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 
 use super::core::{Core, arg};
@@ -9,14 +11,68 @@ use super::job::{Kept, decode_settings};
 use super::keys::Bucket;
 use super::scripts;
 use super::waiters::named;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::machine::State;
 use crate::queue::{Ask, Delivery, Settle, Source, Verdict};
 use crate::time::{Tick, duration_ms};
-use crate::topic::PUSH_TIMEOUT;
+use crate::topic::{PUSH_TIMEOUT, Topic};
 
 /// What a waiting call is answered through.
 pub(super) type Answer = oneshot::Sender<Result<Vec<Delivery>>>;
+
+/// A call that may wait. Dropped, what becomes of it is up to `hung_up`.
+pub(super) struct Waiting<F: FnOnce(HungUp)> {
+    call: Option<(HungUp, F)>,
+}
+
+/// A call whose caller is gone.
+pub(super) struct HungUp {
+    answer: oneshot::Receiver<Result<Vec<Delivery>>>,
+    /// Where it stands in line, if it does.
+    place: oneshot::Receiver<Option<u64>>,
+}
+
+impl<F: FnOnce(HungUp)> Waiting<F> {
+    pub(super) fn new(
+        answer: oneshot::Receiver<Result<Vec<Delivery>>>,
+        place: oneshot::Receiver<Option<u64>>,
+        hung_up: F,
+    ) -> Waiting<F> {
+        Waiting { call: Some((HungUp { answer, place }, hung_up)) }
+    }
+
+    /// What is answered; nothing, if nobody is there to do so.
+    pub(super) async fn answer(mut self) -> Option<Result<Vec<Delivery>>> {
+        let (call, _) = self.call.as_mut().expect("it is there until it is dropped");
+        let answer = (&mut call.answer).await.ok();
+        self.call = None;
+        answer
+    }
+}
+
+impl<F: FnOnce(HungUp)> Drop for Waiting<F> {
+    fn drop(&mut self) {
+        if let Some((call, hung_up)) = self.call.take() {
+            hung_up(call);
+        }
+    }
+}
+
+impl HungUp {
+    /// Takes it out of the line; what it was given but never saw is as if it had not been.
+    pub(super) async fn see_to(mut self, core: &Core) {
+        if let Ok(Some(came)) = self.place.await {
+            drop(core.leave_line(came).await);
+        }
+        if let Ok(Ok(jobs)) = self.answer.try_recv() {
+            core.recall(jobs).await;
+        }
+    }
+}
+
+pub(super) fn stopping() -> Error {
+    Error::new(Code::Unavailable, "the store is stopping")
+}
 
 impl Core {
     /// Hands out what the ask may have at this moment, bucket by bucket.
@@ -27,7 +83,12 @@ impl Core {
             if left == 0 {
                 break;
             }
-            handed.extend(self.hand_out_of(bucket, topics, ask, left).await?);
+            let (mut jobs, ran_out) = self.hand_out_of(bucket, &topics, ask, left).await?;
+            if jobs.is_empty() && ran_out {
+                self.expire(bucket).await?;
+                (jobs, _) = self.hand_out_of(bucket, &topics, ask, left).await?;
+            }
+            handed.extend(jobs);
         }
         Ok(handed)
     }
@@ -46,13 +107,14 @@ impl Core {
         }
     }
 
+    /// Hands out jobs of one bucket; says as well whether a lease has run out there.
     async fn hand_out_of(
         &self,
         bucket: Bucket,
-        topics: BTreeSet<&str>,
+        topics: &BTreeSet<&str>,
         ask: &Ask,
         max: u32,
-    ) -> Result<Vec<Delivery>> {
+    ) -> Result<(Vec<Delivery>, bool)> {
         let terms = ask.terms;
         let grace = terms.grace.map_or_else(|| arg(-1), |grace| arg(duration_ms(grace)));
         let mut args = vec![
@@ -67,7 +129,7 @@ impl Core {
             arg(u8::from(ask.from == Source::Any)),
             arg(topics.len()),
         ];
-        args.extend(topics.into_iter().map(Vec::from));
+        args.extend(topics.iter().copied().map(Vec::from));
         if let Some(room) = &ask.room {
             args.extend([room.each_destination, room.each_topic].map(arg));
             args.push(arg(room.destinations.len()));
@@ -80,7 +142,12 @@ impl Core {
         }
         let mut reply = self.ask(&scripts::POP, bucket, args).await?;
         let now = reply.now()?;
-        let opens = reply.moment()?.map(Tick::from_us);
+        let opens = reply.moment()?.map(|us| {
+            let in_us = us.saturating_sub(now.tick.as_us());
+            Tick::from_us(self.now().tick.as_us().saturating_add(in_us))
+        });
+        let ran_out = reply.u64()? == 1;
+        self.count_due(&mut reply.list()?, now)?;
         let mut handed = Vec::new();
         while !reply.is_empty() {
             let mut one = reply.list()?;
@@ -96,20 +163,26 @@ impl Core {
         }
         let waiters = &mut self.known().waiters;
         waiters.opens = opens.into_iter().chain(waiters.opens).min();
-        Ok(handed)
+        Ok((handed, ran_out))
     }
 
     /// Pops now, or puts the call in line: its place there, if it waits.
     pub(super) async fn pop_or_wait(&self, ask: Ask, answer: Answer) -> Option<u64> {
-        let handed = match self.hand_out(&ask).await {
-            Ok(jobs) if jobs.is_empty() && !ask.wait.is_zero() => {
-                let now = self.now().tick;
-                return Some(self.known().waiters.join(ask, now, answer));
+        loop {
+            let heard = self.heard();
+            let handed = self.hand_out(&ask).await;
+            let waits = matches!(&handed, Ok(jobs) if jobs.is_empty()) && !ask.wait.is_zero();
+            if !waits {
+                self.answer(answer, handed).await;
+                return None;
             }
-            handed => handed,
-        };
-        self.answer(answer, handed).await;
-        None
+            let now = self.now().tick;
+            let known = &mut self.known();
+            // What was heard before we stood in line was told to nobody.
+            if self.heard() == heard {
+                return Some(known.waiters.join(ask, now, answer));
+            }
+        }
     }
 
     /// Answers a call; what it is not there to take is as if it had not been handed out.
@@ -127,14 +200,28 @@ impl Core {
 
     /// Serves those who wait, first come, first served; one that cannot be served holds up nobody.
     pub(super) async fn serve(&self) -> Result<()> {
+        self.serve_of(None).await
+    }
+
+    /// Serves those who wait for these topics, or everyone.
+    pub(super) async fn serve_of(&self, topics: Option<&BTreeSet<Topic>>) -> Result<()> {
         let line = {
             let waiters = &mut self.known().waiters;
-            waiters.opens = None;
-            waiters.line()
+            if topics.is_none() {
+                waiters.opens = None;
+            }
+            waiters.line(topics)
         };
+        // Who asks for the same as one who got nothing gets nothing either.
+        let mut in_vain: Vec<Ask> = Vec::new();
+        let same = |one: &Ask, other: &Ask| (&one.from, one.lane) == (&other.from, other.lane);
         for (came, ask) in line {
+            if ask.room.is_none() && in_vain.iter().any(|other| same(&ask, other)) {
+                continue;
+            }
             let jobs = self.hand_out(&ask).await?;
             if jobs.is_empty() {
+                in_vain.extend(Some(ask).filter(|ask| ask.room.is_none()));
                 continue;
             }
             match self.leave_line(came).await {
@@ -158,6 +245,20 @@ impl Core {
             }
         }
         Some(call.answer)
+    }
+
+    /// How long until a wait is over, or a rate lets something out.
+    pub(super) fn next_of_waiters(&self) -> Option<Duration> {
+        let now = self.now().tick;
+        let known = self.known();
+        let next = known.waiters.next_end().into_iter().chain(known.waiters.opens).min()?;
+        Some(Duration::from_micros(next.as_us().saturating_sub(now.as_us())))
+    }
+
+    /// Whether a rate that somebody waits for lets something out by now.
+    pub(super) fn rate_opens(&self) -> bool {
+        let now = self.now().tick;
+        self.known().waiters.opens.is_some_and(|opens| opens <= now)
     }
 
     /// Answers those whose wait is over.

@@ -1,13 +1,14 @@
 //! What the clock brings.
 
 use super::core::{Core, arg};
+use super::keys::Bucket;
 use super::moves::Seen;
-use super::reply::integer;
+use super::reply::{Reply, integer, strange};
 use super::scripts;
 use crate::error::Result;
 use crate::machine::Event;
 use crate::record::Move;
-use crate::time::{Tick, Time, Wake};
+use crate::time::{Now, Tick, Time, Wake};
 
 /// How many jobs a script may move at once, so that nobody waits long behind it.
 const AT_ONCE: u32 = 200;
@@ -28,7 +29,7 @@ impl Core {
         }
         let mut wake = Wake::default();
         for bucket in self.keys.buckets() {
-            let next = self.promote(bucket).await?;
+            let (next, _) = self.promote(bucket).await?;
             wake.wall = next.wall.into_iter().chain(wake.wall).min();
             wake.tick = next.tick.into_iter().chain(wake.tick).min();
         }
@@ -40,7 +41,7 @@ impl Core {
     }
 
     /// Takes back leases that ran out.
-    async fn expire(&self, bucket: super::keys::Bucket) -> Result<()> {
+    pub(super) async fn expire(&self, bucket: Bucket) -> Result<()> {
         loop {
             let mut reply = self.ask(&scripts::EXPIRED, bucket, [arg(AT_ONCE)]).await?;
             let now = reply.now()?;
@@ -56,25 +57,37 @@ impl Core {
     }
 
     /// Makes ready what is due and lets go what is no longer kept; answers when there is more to do.
-    async fn promote(&self, bucket: super::keys::Bucket) -> Result<Wake> {
+    async fn promote(&self, bucket: Bucket) -> Result<(Wake, Now)> {
         loop {
             let mut reply = self.ask(&scripts::TICK, bucket, [arg(AT_ONCE)]).await?;
             let now = reply.now()?;
             let more = reply.u64()? == 1;
             let wall = reply.moment()?.and_then(Time::from_ms);
             let tick = reply.moment()?.map(Tick::from_us);
-            let mut dues = Vec::new();
-            while !reply.is_empty() {
-                dues.extend(Time::from_ms(reply.u64()?));
-            }
-            let stats = &mut self.known().stats;
-            for due in dues {
-                stats.due_to_ready.record(now.late_us(due));
-            }
+            self.count_due(&mut reply.list()?, now)?;
             if !more {
-                return Ok(Wake { wall, tick });
+                return Ok((Wake { wall, tick }, now));
             }
         }
+    }
+
+    /// Counts how late jobs were that are ready now, by when they were due.
+    pub(super) fn count_due(&self, dues: &mut Reply, now: Now) -> Result<()> {
+        while !dues.is_empty() {
+            let due = Time::from_ms(dues.u64()?).ok_or_else(strange)?;
+            self.known().stats.due_to_ready.record(now.late_us(due));
+        }
+        Ok(())
+    }
+
+    /// Does what the clock has brought to a bucket; answers when there is more to do, and the time.
+    pub(super) async fn see_to(&self, bucket: Bucket) -> Result<(Wake, Now)> {
+        let (wake, now) = self.promote(bucket).await?;
+        if wake.tick.is_none_or(|tick| tick > now.tick) {
+            return Ok((wake, now));
+        }
+        self.expire(bucket).await?;
+        self.promote(bucket).await
     }
 
     /// When the clock brings the next thing, as far as is known.

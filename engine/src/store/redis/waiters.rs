@@ -43,9 +43,15 @@ impl Waiters {
         self.calls.remove(&came)
     }
 
-    /// Everyone in line.
-    pub(super) fn line(&self) -> Vec<(u64, Ask)> {
-        self.calls.iter().map(|(came, call)| (*came, call.ask.clone())).collect()
+    /// Everyone in line who could be given a job of these topics; of all, if none are named.
+    pub(super) fn line(&self, topics: Option<&BTreeSet<Topic>>) -> Vec<(u64, Ask)> {
+        let wants = |call: &Call| match (topics, &call.ask.from) {
+            (None, _) => true,
+            (Some(topics), Source::Any) => !topics.is_empty(),
+            (Some(topics), Source::These(named)) => named.iter().any(|one| topics.contains(one)),
+        };
+        let line = self.calls.iter().filter(|(_, call)| wants(call));
+        line.map(|(came, call)| (*came, call.ask.clone())).collect()
     }
 
     /// Those whose wait is over.

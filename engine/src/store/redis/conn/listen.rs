@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use redis::{Cmd, PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use tokio::time::Instant;
 
 use super::cluster::Cluster;
 use super::dial::{Dialer, Line};

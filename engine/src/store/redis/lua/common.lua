@@ -89,21 +89,30 @@ local function score(j)
   return j.at
 end
 
-local function wake(clock_name, at, tno) call('ZADD', B .. clock_name, 'LT', at, tno) end
+-- Has the clock looked at, at this moment or sooner; tells timers that sleep longer.
+local function wake(clock_name, at, tno)
+  if call('ZADD', B .. clock_name, 'LT', 'CH', at, tno) == 0 then return end
+  if call('ZRANK', B .. clock_name, tno) == 0 then call('SPUBLISH', B .. 'time', clock_name) end
+end
+
+local function tell_ready(tno)
+  call('SPUBLISH', B .. 'wake', call('HGET', of_topic(tno, 's'), 'name'))
+end
 
 -- When a finished job goes: the start of its hold.
 local function kept_until(j) return as_number(j.hold) end
 
 local function stand_ready(j)
   local own = has_target(j)
-  call('ZADD', of_topic(j.tno, 'y' .. own), 0, place(j))
+  local line = of_topic(j.tno, 'y' .. own)
+  call('ZADD', line, 0, place(j))
   if own == 1 then
-    call('ZADD', of_topic(j.tno, 'y:' .. j.to), 0, place(j))
+    line = of_topic(j.tno, 'y:' .. j.to)
+    call('ZADD', line, 0, place(j))
     call('SADD', of_topic(j.tno, 'yd'), j.to)
   end
-  if call('SADD', B .. 'ready', j.tno) == 1 then
-    call('SPUBLISH', B .. 'wake', call('HGET', of_topic(j.tno, 's'), 'name'))
-  end
+  call('SADD', B .. 'ready', j.tno)
+  if call('ZCARD', line) == 1 then tell_ready(j.tno) end
 end
 
 local function leave_ready(j)
@@ -140,7 +149,13 @@ end
 local function leave(j)
   if j.st == READY then return leave_ready(j) end
   call('ZREM', of_topic(j.tno, STAGE[j.st]), j.n)
-  if j.st == FINISHED then
+  if j.st == RESERVED then
+    -- Another may have its place.
+    if call('HEXISTS', of_topic(j.tno, 's'), 'concurrency') == 1
+        and call('EXISTS', of_topic(j.tno, 'y0'), of_topic(j.tno, 'y1')) > 0 then
+      tell_ready(j.tno)
+    end
+  elseif j.st == FINISHED then
     call('ZREM', of_topic(j.tno, 'u'), j.n)
   elseif j.st == DEAD and has_error(j) then
     local errors = of_topic(j.tno, 'e')
@@ -239,4 +254,25 @@ local function make_ready(j)
   for key, value in pairs(j) do is[key] = value end
   is.st, is.at = READY, tick
   move(j, is)
+end
+
+-- Makes jobs of a topic ready that are due, so many at most of a kind; whether there may be more.
+local function promote(tno, most, dues)
+  local more = false
+  for _, kind in ipairs({ 'd', 'r' }) do
+    local key = of_topic(tno, kind)
+    local found = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, most)
+    for _, number in ipairs(found) do
+      local j = load(number)
+      -- An entry without a job is none.
+      if j then
+        dues[#dues + 1] = text(j.due)
+        make_ready(j)
+      else
+        call('ZREM', key, number)
+      end
+    end
+    more = more or #found == most
+  end
+  return more
 end

@@ -7,12 +7,13 @@
 -- ARGV[11] 1 for any topic, else 0, and then as many topics as ARGV[12] says from ARGV[13] on;
 -- then, if there is room for some only: for each destination, for each topic, and how many pairs
 -- of destination and room follow; after them, pairs of topic and room
--- Answers  the clock, when the rate of a topic lets something out again or -1, then of each job:
---          number, job, since when it was ready, settings of its topic
+-- Answers  the clock, when the rate of a topic lets something out again or -1, 1 if a lease ran out,
+--          when each job that is ready now was due, then of each job: number, job, since when it was
+--          ready, settings of its topic
 local lane, most = ARGV[3], tonumber(ARGV[4])
 -- No lease is stored that lasts longer than a ttr may be.
 local MOST = 604800000
-local opens, answers = -1, { clock, '-1' }
+local opens, answers, ran_out = -1, { clock, '-1', '0', {} }, '0'
 
 local room = nil
 do
@@ -135,11 +136,18 @@ if ARGV[11] == '1' then
 else
   for i = 13, 12 + ARGV[12] do
     local tno = number_of(ARGV[i])
-    if tno then topics[#topics + 1] = topic(tno) end
+    local t = tno and topic(tno)
+    if t then
+      -- Timers see to idle topics; this one is asked for.
+      promote(tno, 100, answers[4])
+      local first_lease = call('ZRANGE', of_topic(tno, 'v'), 0, 0, 'WITHSCORES')[2]
+      if first_lease and tonumber(first_lease) <= tick then ran_out = '1' end
+      topics[#topics + 1] = t
+    end
   end
 end
 
-while #answers - 2 < most do
+while #answers - 4 < most do
   local best, from = nil, nil
   for _, t in ipairs(topics) do
     local found = head(t)
@@ -148,5 +156,5 @@ while #answers - 2 < most do
   if not best then break end
   hand_out(from, best)
 end
-answers[2] = text(opens)
+answers[2], answers[3] = text(opens), ran_out
 return answers

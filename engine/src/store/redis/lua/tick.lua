@@ -3,9 +3,9 @@
 --
 -- ARGV[3]  at most so many jobs of a kind and topic
 -- Answers  the clock, 1 if there is more to do, when the wall clock and when the other brings the
---          next, or -1, then when each job that is ready now was due
+--          next, or -1, and when each job that is ready now was due
 local most, more = tonumber(ARGV[3]), '0'
-local answers = { clock, '0', '-1', '-1' }
+local answers = { clock, '0', '-1', '-1', {} }
 
 local function each(key, to, act)
   local found = call('ZRANGEBYSCORE', key, '-inf', to, 'LIMIT', 0, most)
@@ -15,11 +15,6 @@ local function each(key, to, act)
     if j then act(j) else call('ZREM', key, number) end
   end
   if #found == most then more = '1' end
-end
-
-local function promote(j)
-  answers[#answers + 1] = text(j.due)
-  make_ready(j)
 end
 
 local function first(tno, what)
@@ -44,11 +39,11 @@ local function look_at(tno)
   local s = of_topic(tno, 's')
   local keeps, paused = unpack(call('HMGET', s, 'retain_dead', 'paused'))
   paused = paused and paused ~= 'ever' and tonumber(paused)
-  each(of_topic(tno, 'd'), now, promote)
-  each(of_topic(tno, 'r'), now, promote)
+  if promote(tno, most, answers[5]) then more = '1' end
   if paused and paused <= tick then
     call('HDEL', s, 'paused')
     paused = nil
+    tell_ready(tno)
   end
   each(of_topic(tno, 'u'), now, remove)
   if keeps then each(of_topic(tno, 'x'), now - keeps, remove) end

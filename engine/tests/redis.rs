@@ -1,0 +1,196 @@
+//! The shared store by Redis's clock, with several instances over one server.
+
+#![cfg(feature = "redis")]
+
+mod redis_servers;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use linger::job::Job;
+use linger::queue::{Ask, Delivery, Key, Queue, Settle, Source, TopicChange, Verdict};
+use linger::store::Options;
+use linger::store::redis::{Redis, Settings};
+use linger::time::{MINUTE, SECOND};
+use linger::topic::Topic;
+use redis_servers::{Standalone, there};
+
+/// Far more than anything takes: what never comes is to fail, not to hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Fleet {
+    server: Standalone,
+}
+
+impl Fleet {
+    fn start() -> Option<Fleet> {
+        there().then(|| Fleet { server: Standalone::start(&["--appendonly", "no"]) })
+    }
+
+    /// One more instance.
+    async fn instance(&self) -> Redis {
+        self.instance_of("linger").await
+    }
+
+    async fn instance_of(&self, prefix: &str) -> Redis {
+        let address = self.server.url().parse().unwrap();
+        // So long a poll that nothing here is owed to it.
+        let settings = Settings { prefix: prefix.into(), poll: MINUTE, ..Settings::default() };
+        Redis::open(&address, Options::default(), settings).await.unwrap()
+    }
+}
+
+fn topic(name: &str) -> Topic {
+    name.parse().unwrap()
+}
+
+async fn add(store: &Redis, job: Job) {
+    let new = job.check(store.clock().now().time()).unwrap();
+    store.add_all(vec![new]).await.unwrap().pop().unwrap().unwrap();
+}
+
+async fn pop(store: &Redis, name: &str, wait: Duration) -> Option<Delivery> {
+    let popping = store.pop(Ask { wait, ..Ask::one(topic(name)) });
+    tokio::time::timeout(PATIENCE, popping).await.expect("it is answered").unwrap().pop()
+}
+
+async fn finish(store: &Redis, job: &Delivery) -> linger::Result<linger::queue::Changed> {
+    store.settle(vec![Settle::delivery(job, Verdict::Finish)]).await?.pop().unwrap()
+}
+
+#[tokio::test]
+async fn what_one_instance_adds_another_hands_out_and_a_third_finishes() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (one, other, third) =
+        (fleet.instance().await, fleet.instance().await, fleet.instance().await);
+    add(&one, Job::new("orders", "x").id("1")).await;
+    let job = pop(&other, "orders", Duration::ZERO).await.unwrap();
+    assert_eq!(job.id().as_str(), "1");
+    assert!(pop(&third, "orders", Duration::ZERO).await.is_none());
+    assert!(finish(&third, &job).await.unwrap().changed);
+    let key = Key::Named(topic("orders"), "1".parse().unwrap());
+    assert_eq!(one.get(&key).await.unwrap_err().code(), linger::error::Code::NotFound);
+}
+
+#[tokio::test]
+async fn who_waits_on_one_instance_is_served_by_an_add_on_another() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (one, other) = (fleet.instance().await, fleet.instance().await);
+    let (popped, ()) = tokio::join!(pop(&one, "orders", MINUTE), async {
+        // It stands in line by then, or comes later and finds the job: both are right.
+        while one.stats().await.unwrap().waiting == 0 {}
+        add(&other, Job::new("orders", "x").id("1")).await;
+    });
+    assert_eq!(popped.unwrap().id().as_str(), "1");
+}
+
+#[tokio::test]
+async fn a_job_is_handed_to_who_waits_when_it_is_due_and_not_before() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (one, other) = (fleet.instance().await, fleet.instance().await);
+    add(&other, Job::new("orders", "x").id("1").delay(Duration::from_millis(300))).await;
+    let job = pop(&one, "orders", MINUTE).await.unwrap();
+    assert!(one.clock().now().time() >= job.job.due, "{job:?}");
+}
+
+#[tokio::test]
+async fn a_lease_that_runs_out_is_taken_back_by_whoever_is_there() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (one, other) = (fleet.instance().await, fleet.instance().await);
+    add(&one, Job::new("orders", "x").id("1").ttr(Duration::from_millis(300))).await;
+    let first = pop(&one, "orders", Duration::ZERO).await.unwrap();
+    drop(one);
+    let second = pop(&other, "orders", MINUTE).await.unwrap();
+    assert_eq!(second.job.attempt, 2);
+    let refused = finish(&other, &first).await.unwrap_err();
+    assert_eq!(refused.code(), linger::error::Code::LeaseLost);
+    assert!(finish(&other, &second).await.unwrap().changed);
+}
+
+#[tokio::test]
+async fn stores_under_two_prefixes_do_not_see_each_other() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (one, other) = (fleet.instance_of("a").await, fleet.instance_of("b").await);
+    add(&one, Job::new("orders", "of a").id("1")).await;
+    assert!(pop(&other, "orders", Duration::ZERO).await.is_none());
+    add(&other, Job::new("orders", "of b").id("1")).await;
+    let job = pop(&other, "orders", Duration::ZERO).await.unwrap();
+    assert_eq!(job.body().as_str(), Some("of b"));
+    assert_eq!(one.stats().await.unwrap().counts.ready, 1);
+}
+
+#[tokio::test]
+async fn jobs_of_many_topics_are_each_handed_out_once_by_several_instances() {
+    let Some(fleet) = Fleet::start() else { return };
+    let instances = [fleet.instance().await, fleet.instance().await, fleet.instance().await];
+    for n in 0..300 {
+        let job = Job::new(format!("topic-{}", n % 17), "x").id(n.to_string());
+        add(&instances[n % 3], job).await;
+    }
+    let take_all = async |store: &Redis| {
+        let mut ids = Vec::new();
+        loop {
+            let ask = Ask { from: Source::Any, max: 7, ..Ask::one(topic("any")) };
+            let jobs = store.pop(ask).await.unwrap();
+            if jobs.is_empty() {
+                return ids;
+            }
+            for job in jobs {
+                ids.push(job.id().as_str().to_owned());
+                finish(store, &job).await.unwrap();
+            }
+        }
+    };
+    let [a, b, c] = &instances;
+    let (a, b, c) = tokio::join!(take_all(a), take_all(b), take_all(c));
+    let all: Vec<String> = [a, b, c].concat();
+    assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (300, 300));
+    let stats = instances[0].stats().await.unwrap();
+    assert_eq!((stats.counts.total(), stats.topics), (0, 0));
+}
+
+#[tokio::test]
+async fn a_pause_on_one_instance_holds_on_all_and_its_end_serves_who_waits() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (one, other) = (fleet.instance().await, fleet.instance().await);
+    one.configure(&topic("orders"), TopicChange::Pause(Some(SECOND / 2))).await.unwrap();
+    add(&one, Job::new("orders", "x").id("1")).await;
+    assert!(pop(&other, "orders", Duration::ZERO).await.is_none());
+    assert!(pop(&other, "orders", MINUTE).await.is_some());
+}
+
+#[tokio::test]
+async fn who_hangs_up_takes_no_job_along() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (one, other) = (fleet.instance().await, fleet.instance().await);
+    for _ in 0..20 {
+        let waiting = pop(&one, "orders", MINUTE);
+        let _ = tokio::time::timeout(Duration::from_millis(3), waiting).await;
+    }
+    while one.stats().await.unwrap().waiting > 0 {}
+    add(&other, Job::new("orders", "x").id("1")).await;
+    assert_eq!(pop(&other, "orders", MINUTE).await.unwrap().job.attempt, 1);
+}
+
+#[tokio::test]
+async fn calls_fail_while_the_server_is_away_and_who_waits_is_served_when_it_is_back() {
+    if !there() {
+        return;
+    }
+    let mut server = Standalone::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let address = server.url().parse().unwrap();
+    let settings = Settings { poll: SECOND / 5, ..Settings::default() };
+    let store = Redis::open(&address, Options::default(), settings).await.unwrap();
+    let later = Job::new("orders", "x").id("1").delay(SECOND);
+    add(&store, later).await;
+    let (popped, ()) = tokio::join!(pop(&store, "orders", MINUTE), async {
+        while store.stats().await.unwrap().waiting == 0 {}
+        server.stop();
+        let refused = store.stats().await.unwrap_err();
+        assert_eq!(refused.code(), linger::error::Code::Unavailable);
+        server.start_again();
+    });
+    let job = popped.unwrap();
+    assert_eq!(job.id().as_str(), "1");
+    assert!(finish(&store, &job).await.unwrap().changed);
+}
