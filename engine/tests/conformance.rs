@@ -1,5 +1,8 @@
 //! Every store must pass the conformance suite, case by case.
 
+#[cfg(feature = "redis")]
+mod redis_servers;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -19,10 +22,16 @@ fn main() {
     let mut tests = suite("memory", InMemory);
     tests.extend(suite("embedded", OnDisk { root: root.clone(), cases: Arc::default() }));
     #[cfg(feature = "redis")]
-    tests.extend(suite("redis", Shared::default()));
+    let server = redis_servers::there().then(|| redis_servers::Standalone::start(&[]));
+    #[cfg(feature = "redis")]
+    if let Some(server) = &server {
+        tests.extend(suite("redis", Shared { url: server.url(), cases: Arc::default() }));
+    }
     let conclusion = libtest_mimic::run(&Arguments::from_args(), tests);
     // Ending the process drops nothing.
     let _ = std::fs::remove_dir_all(root.path());
+    #[cfg(feature = "redis")]
+    drop(server);
     conclusion.exit();
 }
 
@@ -56,8 +65,9 @@ impl Subject for OnDisk {
 
 /// Each case under a prefix of its own.
 #[cfg(feature = "redis")]
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Shared {
+    url: String,
     cases: Arc<AtomicU32>,
 }
 
@@ -68,9 +78,10 @@ impl Subject for Shared {
     async fn open(&self, options: Options) -> Self::Store {
         use linger::store::redis::{Redis, Settings};
         let case = self.cases.fetch_add(1, Ordering::Relaxed);
-        let prefix = format!("case-{}-{case}", std::process::id());
-        let settings = Settings { prefix, buckets: 1, ..Settings::default() };
-        let address = "redis://127.0.0.1:7390".parse().expect("it is an address");
+        // In one bucket, since between buckets jobs that are due at the same time have no order.
+        let settings =
+            Settings { prefix: format!("case-{case}"), buckets: 1, ..Settings::default() };
+        let address = self.url.parse().expect("it is an address");
         Redis::open_on_clock(&address, options, settings).await.expect("the server is there")
     }
 }

@@ -101,8 +101,8 @@ impl Redis {
         Ok(Redis { core, calls: Calls::Live(live) })
     }
 
-    /// The store at this address, by a clock that is given, one call after the other: for tests.
-    #[cfg(any(test, feature = "testkit"))]
+    /// The store at this address by the clock of the options, with calls one after the other: to prove
+    /// that it does what other stores do. No other instance may use it meanwhile.
     pub async fn open_on_clock(
         address: &Address,
         options: Options,
