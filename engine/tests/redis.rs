@@ -194,3 +194,23 @@ async fn calls_fail_while_the_server_is_away_and_who_waits_is_served_when_it_is_
     assert_eq!(job.id().as_str(), "1");
     assert!(finish(&store, &job).await.unwrap().changed);
 }
+
+#[tokio::test]
+async fn a_server_whose_memory_is_used_up_takes_no_job_and_lets_those_it_has_be_finished() {
+    let Some(fleet) = Fleet::start() else { return };
+    let store = fleet.instance().await;
+    let body = "x".repeat(10_000);
+    for n in 0..20 {
+        add(&store, Job::new("orders", body.as_str()).id(n.to_string())).await;
+    }
+    let mut plain = fleet.server.plain();
+    plain.ask(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let refused = Job::new("orders", body).id("more").check(store.clock().now().time()).unwrap();
+    let refused = store.add_all(vec![refused]).await.unwrap_err();
+    assert_eq!(refused.code(), linger::error::Code::StorageFull);
+    for _ in 0..20 {
+        let job = pop(&store, "orders", Duration::ZERO).await.expect("none is lost half-way");
+        assert!(finish(&store, &job).await.unwrap().changed);
+    }
+    assert_eq!(store.stats().await.unwrap().counts.total(), 0);
+}

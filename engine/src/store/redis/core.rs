@@ -1,8 +1,10 @@
 //! What all calls share: the connection, and what this instance alone knows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
 
 use redis::Value;
 
@@ -128,6 +130,12 @@ impl Core {
         Reply::of(self.eval(script, bucket, args).await?)
     }
 
+    /// Runs a script with the same arguments in all buckets.
+    pub(super) async fn ask_all(&self, script: &Script, args: &[Vec<u8>]) -> Result<Vec<Reply>> {
+        let ask = |bucket| self.ask(script, bucket, args.to_vec());
+        all(self.keys.buckets().map(ask)).await
+    }
+
     pub(super) async fn eval_at(
         &self,
         script: &Script,
@@ -147,6 +155,25 @@ impl Core {
         let now = self.now();
         format!("{}:{}", now.wall_us, now.tick.as_us()).into_bytes()
     }
+}
+
+/// Has them all done side by side, which is one batch for the connection; answers in order.
+pub(super) async fn all<T>(
+    doing: impl IntoIterator<Item = impl Future<Output = Result<T>>>,
+) -> Result<Vec<T>> {
+    let mut doing: Vec<_> = doing.into_iter().map(|one| (Box::pin(one), None)).collect();
+    poll_fn(|context| {
+        let mut under_way = false;
+        for (one, answer) in doing.iter_mut().filter(|(_, answer)| answer.is_none()) {
+            match one.as_mut().poll(context) {
+                Poll::Ready(done) => *answer = Some(done),
+                Poll::Pending => under_way = true,
+            }
+        }
+        if under_way { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    doing.into_iter().map(|(_, answer)| answer.expect("all are done")).collect()
 }
 
 /// A number as an argument.

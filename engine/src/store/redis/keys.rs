@@ -56,6 +56,11 @@ impl Keys {
         format!("{}:{{{}}}:", self.prefix, bucket.0)
     }
 
+    /// The topics of a bucket that have something ready.
+    pub(super) fn of_ready(&self, bucket: Bucket) -> String {
+        format!("{}ready", self.of_bucket(bucket))
+    }
+
     /// Where scripts tell what is ready in a bucket, and that its next moment is sooner.
     pub(super) fn channels(&self) -> Vec<Vec<u8>> {
         let both = |bucket| {

@@ -89,11 +89,13 @@ impl Core {
         let mut args = vec![forecast.topic.as_ref().map_or_else(Vec::new, |t| t.as_str().into())];
         args.extend(bounds.map(arg));
         let mut counts = vec![0; forecast.buckets as usize];
-        for bucket in self.keys.buckets() {
-            if forecast.topic.as_ref().is_some_and(|topic| self.bucket_of(topic) != bucket) {
-                continue;
+        let replies = match &forecast.topic {
+            Some(topic) => {
+                vec![self.ask(&scripts::FORECAST, self.bucket_of(topic), args).await?]
             }
-            let mut reply = self.ask(&scripts::FORECAST, bucket, args.clone()).await?;
+            None => self.ask_all(&scripts::FORECAST, &args).await?,
+        };
+        for mut reply in replies {
             for count in &mut counts {
                 *count += reply.u64()?;
             }
@@ -121,16 +123,17 @@ impl Core {
                 Topics::Page { limit, .. } => *limit,
             },
         );
-        for bucket in self.keys.buckets() {
-            let args = match which {
-                Topics::One(topic) if self.bucket_of(topic) != bucket => continue,
-                Topics::One(topic) => vec![b"one".into(), topic.as_str().into()],
-                Topics::Page { prefix, after, limit } => {
-                    let [from, to] = bounds(prefix, after.as_ref().map(Topic::as_str));
-                    vec![b"page".into(), from, to, arg(limit)]
-                }
-            };
-            let mut reply = self.ask(&scripts::TOPICS, bucket, args).await?;
+        let replies = match which {
+            Topics::One(topic) => {
+                let args = [b"one".into(), topic.as_str().into()];
+                vec![self.ask(&scripts::TOPICS, self.bucket_of(topic), args).await?]
+            }
+            Topics::Page { prefix, after, limit } => {
+                let [from, to] = bounds(prefix, after.as_ref().map(Topic::as_str));
+                self.ask_all(&scripts::TOPICS, &[b"page".into(), from, to, arg(limit)]).await?
+            }
+        };
+        for mut reply in replies {
             let now = reply.now()?;
             while !reply.is_empty() {
                 let info = self.topic_info(&mut reply.list()?, now)?;
@@ -183,8 +186,7 @@ impl Core {
 
     pub(super) async fn stats(&self) -> Result<Stats> {
         let (mut sum, mut topics) = (Counts::default(), 0);
-        for bucket in self.keys.buckets() {
-            let mut reply = self.ask(&scripts::TOPICS, bucket, [b"sum".into()]).await?;
+        for mut reply in self.ask_all(&scripts::TOPICS, &[b"sum".into()]).await? {
             let _now = reply.now()?;
             let mut reply = reply.list()?;
             topics += reply.u64()?;

@@ -94,6 +94,7 @@ impl Redis {
     pub async fn open(address: &Address, options: Options, settings: Settings) -> Result<Redis> {
         let conn = Conn::open(address).await?;
         let keys = Keys::found(&conn, &settings).await?;
+        warn_of_eviction(&conn).await;
         let clock = Arc::new(RedisClock::default());
         let options = Options { clock: clock.clone(), ..options };
         let core = Arc::new(Core::new(conn, keys, options, false));
@@ -112,6 +113,20 @@ impl Redis {
         let keys = Keys::new(&settings.prefix, settings.buckets);
         let core = Arc::new(Core::new(conn, keys, options, true));
         Ok(Redis { calls: Calls::InLine(Line::start(core.clone())), core })
+    }
+}
+
+/// A server that drops keys when its memory is used up drops jobs.
+async fn warn_of_eviction(conn: &Conn) {
+    let asked = conn.command(b"", &[b"CONFIG", b"GET", b"maxmemory-policy"]).await;
+    // One that does not let us ask may be right.
+    let Some(policy) = asked.ok().and_then(reply::last_text) else { return };
+    if policy != "noeviction" {
+        tracing::error!(
+            policy,
+            "Redis is set to drop keys when its memory is used up, and will lose jobs: \
+             set maxmemory-policy to noeviction"
+        );
     }
 }
 

@@ -115,9 +115,7 @@ impl Core {
 
     pub(super) async fn find(&self, id: &Id) -> Result<Vec<JobInfo>> {
         let mut found = Vec::new();
-        for bucket in self.keys.buckets() {
-            let args = [id.as_str().into()];
-            let mut reply = self.ask(&scripts::FIND, bucket, args).await?;
+        for mut reply in self.ask_all(&scripts::FIND, &[id.as_str().into()]).await? {
             let now = reply.now()?;
             while !reply.is_empty() {
                 let mut one = reply.list()?;

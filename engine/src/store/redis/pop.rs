@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::core::{Core, arg};
+use super::core::{Core, all, arg};
 use super::job::{Kept, decode_settings};
 use super::keys::Bucket;
+use super::reply::integer;
 use super::scripts;
 use super::waiters::named;
 use crate::error::{Code, Error, Result};
@@ -78,7 +79,7 @@ impl Core {
     /// Hands out what the ask may have at this moment, bucket by bucket.
     pub(super) async fn hand_out(&self, ask: &Ask) -> Result<Vec<Delivery>> {
         let mut handed = Vec::new();
-        for (bucket, topics) in self.buckets_of(ask) {
+        for (bucket, topics) in self.buckets_of(ask).await? {
             let left = ask.max - handed.len() as u32;
             if left == 0 {
                 break;
@@ -94,9 +95,19 @@ impl Core {
     }
 
     /// The topics asked for by where they lie, each once.
-    fn buckets_of<'a>(&self, ask: &'a Ask) -> BTreeMap<Bucket, BTreeSet<&'a str>> {
-        match &ask.from {
-            Source::Any => self.keys.buckets().map(|bucket| (bucket, BTreeSet::new())).collect(),
+    async fn buckets_of<'a>(&self, ask: &'a Ask) -> Result<BTreeMap<Bucket, BTreeSet<&'a str>>> {
+        Ok(match &ask.from {
+            Source::Any => {
+                let ready = self.keys.buckets().map(async |bucket| {
+                    let ready = self.keys.of_ready(bucket);
+                    let count = [b"SCARD", ready.as_bytes()];
+                    let count = self.conn.command(ready.as_bytes(), &count).await?;
+                    Ok((bucket, integer(count)?))
+                });
+                let ready = all(ready).await?;
+                let some = ready.into_iter().filter(|(_, count)| *count > 0);
+                some.map(|(bucket, _)| (bucket, BTreeSet::new())).collect()
+            }
             Source::These(topics) => {
                 let mut buckets = BTreeMap::<_, BTreeSet<_>>::new();
                 for topic in topics {
@@ -104,7 +115,7 @@ impl Core {
                 }
                 buckets
             }
-        }
+        })
     }
 
     /// Hands out jobs of one bucket; says as well whether a lease has run out there.

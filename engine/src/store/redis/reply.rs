@@ -77,6 +77,16 @@ pub(super) fn integer(value: Value) -> Result<i64> {
     }
 }
 
+/// The last of a list of texts, or of a map's.
+pub(super) fn last_text(value: Value) -> Option<String> {
+    match value {
+        Value::Array(values) => values.into_iter().next_back().and_then(last_text),
+        Value::Map(pairs) => pairs.into_iter().next_back().and_then(|(_, value)| last_text(value)),
+        Value::BulkString(text) => String::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
 /// The answer of a script that is not ours, or of a server that is none.
 pub(super) fn strange() -> Error {
     Error::new(

@@ -1,19 +1,30 @@
 //! The scripts: one a move, each with what they share in front.
+//!
+//! Each says on its first line whether it may run when the server's memory is used up. That is asked
+//! before it begins: without the line it would break off at its first write, in the midst of a move.
 
 use std::sync::LazyLock;
 
 use super::conn::Script;
 
 macro_rules! scripts {
-    ($($name:ident = $file:literal),+ $(,)?) => {
+    ($first_line:literal: $($name:ident = $file:literal),+ $(,)?) => {
         $(pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
-            Script::new([include_str!("lua/common.lua"), include_str!($file)].concat())
+            let parts = [$first_line, include_str!("lua/common.lua"), include_str!($file)];
+            Script::new(parts.concat())
         });)+
     };
 }
 
 scripts! {
+    "#!lua\n":
     ADD = "lua/add.lua",
+    KV = "lua/kv.lua",
+}
+
+// They make room, or are what people look with when there is none.
+scripts! {
+    "#!lua flags=allow-oom\n":
     POP = "lua/pop.lua",
     FINISH = "lua/finish.lua",
     READ = "lua/read.lua",
@@ -27,5 +38,4 @@ scripts! {
     TOPICS = "lua/topics.lua",
     ERRORS = "lua/errors.lua",
     FIND = "lua/find.lua",
-    KV = "lua/kv.lua",
 }
