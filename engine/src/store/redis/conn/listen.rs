@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use redis::{Cmd, PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use tokio::time::Instant;
 
 use super::cluster::Cluster;
 use super::dial::{Dialer, Line};
@@ -68,7 +67,7 @@ impl Listener {
             out,
         };
         if let Some(fault) = listener.join().await.1 {
-            return Err(fault.error);
+            return Err(fault.of_a_call());
         }
         tokio::spawn(listener.run());
         Ok(heard)
