@@ -47,7 +47,7 @@ const LOOK_GAP: Duration = Duration::from_millis(100);
 /// How often a call follows a key before it gives up.
 const REDIRECTS_MAX: usize = 5;
 
-/// How often a connection that only listens is asked whether it still lives.
+/// How often a connection is asked whether it still lives, since nobody else may ask it anything.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// How many calls stand in line for the socket; those beyond wait outside.
@@ -132,7 +132,7 @@ impl Conn {
             }
             answer => answer,
         };
-        answer.map_err(|fault| fault.error)
+        answer.map_err(Fault::of_a_call)
     }
 
     /// One command on the node that has this key; `args[0]` is the command's name.
@@ -141,7 +141,7 @@ impl Conn {
         for arg in args {
             command.arg(arg);
         }
-        self.run(key, &command).await.map_err(|fault| fault.error)
+        self.run(key, &command).await.map_err(Fault::of_a_call)
     }
 
     /// Messages on sharded pub/sub channels, until the receiver is dropped.

@@ -114,7 +114,7 @@ impl Shared {
     }
 
     fn moved(&self, slot: u16, to: &Node) {
-        self.slots.write().expect(NO_PANIC).moved(slot, to.clone());
+        self.slots.write().expect(NO_PANIC).assign(slot..=slot, to.clone());
         self.look.notify_one();
     }
 

@@ -42,6 +42,14 @@ impl Fault {
         Fault { then: Then::Reconnect, error: Error::invalid("store", message) }
     }
 
+    /// What a caller is told. Whatever is wrong with the store's address, the call was not.
+    pub(super) fn of_a_call(self) -> Error {
+        match self.error.code() {
+            Code::Invalid => Error::new(Code::Unavailable, self.error.message().to_owned()),
+            _ => self.error,
+        }
+    }
+
     /// What `node` answered, or failed to.
     pub(super) fn read(error: &RedisError, node: &Node) -> Fault {
         match error.code() {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::dial::{Dialer, Line, Task, call};
 use super::fault::{Fault, Then};
 use super::sentinel::Watched;
-use super::{CONNECT_TIMEOUT, WAIT_MAX, WAIT_MIN};
+use super::{CONNECT_TIMEOUT, PING_EVERY, WAIT_MAX, WAIT_MIN};
 use crate::error::{Code, Error};
 use crate::store::redis::address::Node;
 
@@ -210,10 +210,12 @@ impl Keeper {
         }
     }
 
-    /// Until the other side has closed the connection or a call has found it useless.
+    /// Until the other side has closed the connection, or someone has found it useless.
     async fn attend(&self, number: u64, line: &mut Line) {
         let mut state = self.state.subscribe();
+        let (conn, node) = (line.conn.clone(), line.node.clone());
         tokio::select! {
+            why = until_silent(&conn, &node) => self.state.lose(number, why),
             _ = &mut line.driver.0 => {
                 let why = format!(
                     "Redis at `{}` has closed the connection; it is dialled again", line.node
@@ -237,6 +239,17 @@ impl Keeper {
                 Ok(line) => return line,
                 Err(fault) => self.state.still_away(fault.error),
             }
+        }
+    }
+}
+
+/// Asks now and then: of a connection that a firewall forgot nobody is told otherwise.
+async fn until_silent(conn: &MultiplexedConnection, node: &Node) -> Error {
+    loop {
+        tokio::time::sleep(PING_EVERY).await;
+        match call(conn, &redis::cmd("PING"), node).await {
+            Err(fault) if fault.then == Then::Reconnect => return fault.error,
+            Ok(_) | Err(_) => {}
         }
     }
 }

@@ -67,7 +67,7 @@ impl Listener {
             out,
         };
         if let Some(fault) = listener.join().await.1 {
-            return Err(fault.error);
+            return Err(fault.of_a_call());
         }
         tokio::spawn(listener.run());
         Ok(heard)

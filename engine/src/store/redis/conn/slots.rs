@@ -1,5 +1,7 @@
 //! Which node of a cluster has which keys.
 
+use std::ops::RangeInclusive;
+
 use redis::Value;
 
 use super::fault::named;
@@ -50,15 +52,17 @@ impl Slots {
         &self.primaries
     }
 
-    /// Learns from a redirect.
-    pub(super) fn moved(&mut self, slot: u16, to: Node) {
+    /// From now on `to` serves these.
+    pub(super) fn assign(&mut self, slots: RangeInclusive<u16>, to: Node) {
         let known = self.primaries.iter().position(|node| *node == to);
         let index = known.unwrap_or_else(|| {
             self.primaries.push(to);
             self.primaries.len() - 1
         });
         self.owners.resize(usize::from(SLOTS), None);
-        self.owners[usize::from(slot)] = u16::try_from(index).ok();
+        for slot in slots {
+            self.owners[usize::from(slot)] = u16::try_from(index).ok();
+        }
     }
 
     /// Reads the answer to `CLUSTER SLOTS`: first, last, the primary, its replicas; each a row.
@@ -67,9 +71,7 @@ impl Slots {
         let mut slots = Slots::default();
         for row in rows {
             let (first, last, primary) = read_row(row, by)?;
-            for slot in first..=last.min(SLOTS - 1) {
-                slots.moved(slot, primary.clone());
-            }
+            slots.assign(first..=last.min(SLOTS - 1), primary);
         }
         Some(slots)
     }

@@ -47,6 +47,12 @@ async fn count_at_last(conn: &Conn, key: &str) -> i64 {
     .await
 }
 
+/// Until a replica has what was written. On the same connection, or it would wait for nothing.
+async fn replicated(conn: &Conn, key: &str) {
+    let replicas = conn.command(key.as_bytes(), &[b"WAIT", b"1", b"0"]).await;
+    assert_eq!(replicas, Ok(Value::Int(1)));
+}
+
 /// Asks again and again until there is an answer.
 async fn at_last<T>(what: &str, mut get: impl AsyncFnMut() -> Option<T>) -> T {
     let asking = async {

@@ -55,6 +55,23 @@ async fn calls_and_messages_follow_a_slot_that_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_follows_a_key_that_was_moved_unseen() {
+    if !there() {
+        return;
+    }
+    let cluster = Cluster::start();
+    let conn = open(&cluster.url()).await;
+    let key = cluster.key_on(0);
+    assert_eq!(count(&conn, &key).await, Ok(1));
+    cluster.migrate_slot(cluster.slot_of(&key), 1);
+    for expected in 2..=5 {
+        assert_eq!(count(&conn, &key).await, Ok(expected));
+    }
+    let errors = cluster.nodes[0].ask(&["INFO", "errorstats"]);
+    assert!(errors.text().contains("errorstat_MOVED:count=1\r\n"), "{errors:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replica_takes_over_from_a_primary_that_is_killed() {
     if !there() {
         return;
@@ -66,7 +83,7 @@ async fn a_replica_takes_over_from_a_primary_that_is_killed() {
     let mut heard = conn.subscribe(channels).await.expect("it is there");
     assert_eq!(count(&conn, &key).await, Ok(1));
     assert_eq!(count(&conn, &bystander).await, Ok(1));
-    cluster.nodes[0].ask(&["WAIT", "1", "0"]);
+    replicated(&conn, &key).await;
 
     let killed = cluster.kill_primary_of(&key);
     assert_eq!(killed, 0);

@@ -1,4 +1,4 @@
-use super::redis_servers::{SentinelTrio, Standalone, there, wait_until};
+use super::redis_servers::{SentinelTrio, Server, Standalone, there, wait_until};
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,7 +26,7 @@ async fn calls_and_messages_follow_the_master() {
         role.text().contains("role:slave") && role.text().contains("master_link_status:up")
     });
     let before = count_at_last(&conn, "n").await;
-    trio.master_server().ask(&["WAIT", "1", "0"]);
+    replicated(&conn, "n").await;
     trio.kill_master();
     // What is told while nobody is master, and what is left when someone is again.
     assert!(count_at_last(&conn, "n").await > before, "the new master has what the old one had");
@@ -41,7 +41,7 @@ async fn a_master_that_became_a_replica_unseen_is_left() {
         return;
     }
     // Sentinels that are asleep notice nothing, so that only the answers tell.
-    let mut trio = SentinelTrio::start();
+    let trio = SentinelTrio::start();
     let conn = open(&trio.url()).await;
     assert_eq!(count(&conn, "n").await, Ok(1));
     trio.sentinels.iter().for_each(|sentinel| sentinel.pause());
@@ -53,7 +53,52 @@ async fn a_master_that_became_a_replica_unseen_is_left() {
     trio.servers[0].ask(&["REPLICAOF", "NO", "ONE"]);
     trio.sentinels.iter().for_each(|sentinel| sentinel.go_on());
     count_at_last(&conn, "n").await;
-    trio.servers.clear();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_and_servers_have_logins_of_their_own() {
+    if !there() {
+        return;
+    }
+    let master = Standalone::start(&["--requirepass", "of-servers"]);
+    let settings = "requirepass of-sentinels\nsentinel auth-pass m of-servers\n";
+    let sentinel = lone_sentinel(&master, settings);
+    let url =
+        |login, query| format!("redis+sentinel://{login}127.0.0.1:{}/m{query}", sentinel.port);
+    let conn = open(&url(":of-servers@", "?sentinel_password=of-sentinels")).await;
+    assert_eq!(count(&conn, "n").await, Ok(1));
+    for (login, query) in [
+        (":of-servers@", ""),
+        (":of-sentinels@", "?sentinel_password=of-sentinels"),
+        (":of-servers@", "?sentinel_password=of-servers"),
+    ] {
+        let error = refusal(&url(login, query)).await;
+        assert_eq!(error, Error::invalid("store", ""));
+        assert!(error.message().contains("does not accept"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_no_master_is_not_taken_for_one() {
+    if !there() {
+        return;
+    }
+    let replica = Standalone::start(&["--replicaof", "127.0.0.1", "1"]);
+    let sentinel = lone_sentinel(&replica, "");
+    let error = refusal(&format!("redis+sentinel://127.0.0.1:{}/m", sentinel.port)).await;
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.message().contains("is not a master"), "{error}");
+}
+
+/// A sentinel that takes this server for the master `m`.
+fn lone_sentinel(server: &Standalone, settings: &str) -> Server {
+    Server::start_with(|_, folder| {
+        let config = folder.path().join("sentinel.conf");
+        let port = server.server.port;
+        let text = format!("sentinel monitor m 127.0.0.1 {port} 1\n{settings}");
+        std::fs::write(&config, text).expect("the folder can be written to");
+        vec![config.display().to_string(), "--sentinel".into()]
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]

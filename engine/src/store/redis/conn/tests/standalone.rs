@@ -146,6 +146,19 @@ async fn a_server_that_hangs_is_away_until_it_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_noticed_without_a_call() {
+    if !there() {
+        return;
+    }
+    let server = Standalone::start(&[]);
+    let conn = open(&server.url()).await;
+    server.pause();
+    at_last("it is away", async || conn.away_since()).await;
+    server.go_on();
+    at_last("it is there", async || conn.away_since().is_none().then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_a_script_is_the_callers() {
     if !there() {
         return;
