@@ -7,13 +7,15 @@ mod redis_servers;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use linger::error::Code;
 use linger::job::Job;
 use linger::queue::{Ask, Delivery, Key, Queue, Settle, Source, TopicChange, Verdict};
 use linger::store::Options;
 use linger::store::redis::{Redis, Settings};
 use linger::time::{MINUTE, SECOND};
 use linger::topic::Topic;
-use redis_servers::{Standalone, there};
+
+use redis_servers::{Cluster, SentinelTrio, Standalone, there};
 
 /// Far more than anything takes: what never comes is to fail, not to hang.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,7 +71,7 @@ async fn what_one_instance_adds_another_hands_out_and_a_third_finishes() {
     assert!(pop(&third, "orders", Duration::ZERO).await.is_none());
     assert!(finish(&third, &job).await.unwrap().changed);
     let key = Key::Named(topic("orders"), "1".parse().unwrap());
-    assert_eq!(one.get(&key).await.unwrap_err().code(), linger::error::Code::NotFound);
+    assert_eq!(one.get(&key).await.unwrap_err().code(), Code::NotFound);
 }
 
 #[tokio::test]
@@ -103,7 +105,7 @@ async fn a_lease_that_runs_out_is_taken_back_by_whoever_is_there() {
     let second = pop(&other, "orders", MINUTE).await.unwrap();
     assert_eq!(second.job.attempt, 2);
     let refused = finish(&other, &first).await.unwrap_err();
-    assert_eq!(refused.code(), linger::error::Code::LeaseLost);
+    assert_eq!(refused.code(), Code::LeaseLost);
     assert!(finish(&other, &second).await.unwrap().changed);
 }
 
@@ -187,7 +189,7 @@ async fn calls_fail_while_the_server_is_away_and_who_waits_is_served_when_it_is_
         while store.stats().await.unwrap().waiting == 0 {}
         server.stop();
         let refused = store.stats().await.unwrap_err();
-        assert_eq!(refused.code(), linger::error::Code::Unavailable);
+        assert_eq!(refused.code(), Code::Unavailable);
         server.start_again();
     });
     let job = popped.unwrap();
@@ -207,10 +209,98 @@ async fn a_server_whose_memory_is_used_up_takes_no_job_and_lets_those_it_has_be_
     plain.ask(&["CONFIG", "SET", "maxmemory", "1mb"]);
     let refused = Job::new("orders", body).id("more").check(store.clock().now().time()).unwrap();
     let refused = store.add_all(vec![refused]).await.unwrap_err();
-    assert_eq!(refused.code(), linger::error::Code::StorageFull);
+    assert_eq!(refused.code(), Code::StorageFull);
     for _ in 0..20 {
         let job = pop(&store, "orders", Duration::ZERO).await.expect("none is lost half-way");
         assert!(finish(&store, &job).await.unwrap().changed);
     }
     assert_eq!(store.stats().await.unwrap().counts.total(), 0);
+}
+
+/// Adds a job, again and again until the server has taken it.
+async fn add_at_last(store: &Redis, job: Job) {
+    let new = job.check(store.clock().now().time()).unwrap();
+    let taken = async {
+        loop {
+            let refused = match store.add_all(vec![new.clone()]).await {
+                Ok(mut answers) => match answers.pop().unwrap() {
+                    Ok(_) => return,
+                    Err(refused) => refused,
+                },
+                Err(refused) => refused,
+            };
+            match refused.code() {
+                // An earlier try was taken, though its answer was lost.
+                Code::AlreadyExists => return,
+                Code::Unavailable => tokio::time::sleep(Duration::from_millis(20)).await,
+                _ => panic!("{refused}"),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, taken).await.expect("it is taken at last");
+}
+
+/// Pops and finishes jobs of every topic until so many are gone, and says which.
+async fn drain(store: &Redis, count: usize) -> BTreeSet<String> {
+    let mut gone = BTreeSet::new();
+    let drained = async {
+        while gone.len() < count {
+            let ask = Ask { from: Source::Any, max: 20, wait: SECOND, ..Ask::one(topic("any")) };
+            for job in store.pop(ask).await.unwrap_or_default() {
+                // One whose answer is lost comes again, or is gone.
+                let _ = finish(store, &job).await;
+                gone.insert(job.id().as_str().to_owned());
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, drained).await.expect("all come at last");
+    gone
+}
+
+fn job(n: usize) -> Job {
+    // A lease that was given by an answer that was lost is soon over.
+    Job::new(format!("topic-{}", n % 40), "x").id(n.to_string()).ttr(SECOND)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_cluster_nothing_is_lost_when_a_slot_moves() {
+    if !there() {
+        return;
+    }
+    let cluster = Cluster::start();
+    let settings = Settings { poll: SECOND / 5, ..Settings::default() };
+    let address = cluster.url().parse().unwrap();
+    let store = Redis::open(&address, Options::default(), settings).await.unwrap();
+    for n in 0..100 {
+        add_at_last(&store, job(n)).await;
+    }
+    for bucket in [3, 77, 200] {
+        let slot = cluster.slot_of(&format!("linger:{{{bucket}}}:jobs"));
+        let to = [0, 1, 2].into_iter().find(|to| *to != cluster.primary_of(slot)).unwrap();
+        tokio::task::block_in_place(|| cluster.migrate_slot(slot, to));
+    }
+    for n in 100..200 {
+        add_at_last(&store, job(n)).await;
+    }
+    assert_eq!(drain(&store, 200).await.len(), 200);
+    assert_eq!(store.stats().await.unwrap().counts.total(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_sentinels_nothing_is_lost_when_the_master_hands_over() {
+    if !there() {
+        return;
+    }
+    let trio = SentinelTrio::start();
+    let settings = Settings { poll: SECOND / 5, ..Settings::default() };
+    let address = trio.url().parse().unwrap();
+    let store = Redis::open(&address, Options::default(), settings).await.unwrap();
+    for n in 0..100 {
+        add_at_last(&store, job(n)).await;
+    }
+    tokio::task::block_in_place(|| trio.failover());
+    for n in 100..200 {
+        add_at_last(&store, job(n)).await;
+    }
+    assert_eq!(drain(&store, 200).await.len(), 200);
 }
