@@ -1,7 +1,7 @@
 //! Real Redis servers for tests: alone, under sentinels, as a cluster. Each has a folder and a
 //! port of its own and ends with the value that stands for it.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
 
 mod cluster;
 mod plain;
