@@ -197,49 +197,65 @@ struct Keeper {
 
 impl Keeper {
     async fn run(self, mut first: Option<Line>) {
+        let mut wait = Duration::ZERO;
         for number in 1.. {
             let mut line = match first.take() {
                 Some(line) => line,
-                None => {
-                    let line = self.find(number > 1).await;
-                    self.state.send_replace(State::up(number, &line));
-                    line
-                }
+                None => self.connect(number, &mut wait).await,
             };
-            self.attend(number, &mut line).await;
+            let up_since = tokio::time::Instant::now();
+            let why = self.attend(number, &mut line).await;
+            tracing::warn!(%why, "the connection to Redis is lost; it is dialled again");
+            // One that takes connections and drops them at once is away just as well.
+            let lasted = up_since.elapsed() > WAIT_MAX;
+            wait = if lasted { WAIT_MIN } else { longer(wait) };
         }
     }
 
-    /// Until the other side has closed the connection, or someone has found it useless.
-    async fn attend(&self, number: u64, line: &mut Line) {
+    async fn connect(&self, number: u64, wait: &mut Duration) -> Line {
+        let line = self.find(wait).await;
+        self.state.send_replace(State::up(number, &line));
+        if number > 1 {
+            tracing::info!(node = %line.node, "Redis is connected again");
+        }
+        line
+    }
+
+    /// Until the other side has closed the connection, or someone has found it useless: and why.
+    async fn attend(&self, number: u64, line: &mut Line) -> Error {
         let mut state = self.state.subscribe();
         let (conn, node) = (line.conn.clone(), line.node.clone());
-        tokio::select! {
-            why = until_silent(&conn, &node) => self.state.lose(number, why),
+        let why = tokio::select! {
+            why = until_silent(&conn, &node) => why,
             _ = &mut line.driver.0 => {
-                let why = format!(
-                    "Redis at `{}` has closed the connection; it is dialled again", line.node
-                );
-                self.state.lose(number, Error::new(Code::Unavailable, why));
+                let why = format!("Redis at `{node}` has closed the connection");
+                Error::new(Code::Unavailable, why)
             }
-            _ = state.wait_for(|state| matches!(state, State::Away { .. })) => {}
-        }
+            why = until_away(&mut state) => why,
+        };
+        self.state.lose(number, why.clone());
+        why
     }
 
     /// Dials until someone answers.
-    async fn find(&self, mut wait_first: bool) -> Line {
-        let mut wait = WAIT_MIN;
+    async fn find(&self, wait: &mut Duration) -> Line {
         loop {
-            if wait_first {
-                tokio::time::sleep(wait).await;
-                wait = longer(wait);
-            }
-            wait_first = true;
+            tokio::time::sleep(*wait).await;
+            *wait = longer(*wait);
             match self.place.dial(&self.dialer).await {
                 Ok(line) => return line,
                 Err(fault) => self.state.still_away(fault.error),
             }
         }
+    }
+}
+
+/// Until a call has found out.
+async fn until_away(state: &mut watch::Receiver<State>) -> Error {
+    let away = state.wait_for(|state| matches!(state, State::Away { .. })).await;
+    match away.as_deref() {
+        Ok(State::Away { why, .. }) => why.clone(),
+        _ => unreachable!("the keeper itself holds a sender, and waits for nothing else"),
     }
 }
 
@@ -256,5 +272,5 @@ async fn until_silent(conn: &MultiplexedConnection, node: &Node) -> Error {
 
 /// The wait after this one, when there was no answer again.
 pub(super) fn longer(wait: Duration) -> Duration {
-    (2 * wait).min(WAIT_MAX)
+    (2 * wait).clamp(WAIT_MIN, WAIT_MAX)
 }
