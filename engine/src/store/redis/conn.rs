@@ -5,8 +5,6 @@
 //! only the store knows which calls may be repeated. Answers that say "not here" or "not this
 //! way" (`MOVED`, `ASK`, `NOSCRIPT`) are followed, since nothing has been done by then.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "the store on top of it calls it"))]
-
 mod cluster;
 mod dial;
 mod fault;
