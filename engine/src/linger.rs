@@ -14,6 +14,8 @@ use crate::queue::{
 use crate::store::Options;
 use crate::store::embedded::{self, Durability, Embedded};
 use crate::store::memory::Memory;
+#[cfg(feature = "redis")]
+use crate::store::redis::{self, Redis};
 use crate::topic::Defaults;
 use crate::worker::{Drained, Hire, Outcome, Runner, Worker};
 
@@ -121,6 +123,33 @@ impl Linger<Embedded> {
             options: Options::default(),
             settings: embedded::Settings::default(),
         }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Linger<Redis> {
+    /// The queue on the Redis at this URL, made if it is not there, and shared with all who connect
+    /// to the same.
+    ///
+    /// The URL is `redis://host:port`, `redis+sentinel://host,host/master` or
+    /// `redis+cluster://host,host`; with `rediss` for `redis` the way there is TLS. More can be said
+    /// to [`Redis::open`], and its store given to [`Linger::new`].
+    ///
+    /// ```no_run
+    /// use linger::time::MINUTE;
+    /// use linger::{Job, Linger, Result};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<()> {
+    /// let queue = Linger::connect("redis://127.0.0.1:6379").await?;
+    /// queue.add(Job::new("order.close", "").id("1001").delay(30 * MINUTE)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: &str) -> Result<Linger<Redis>> {
+        let (address, settings) = (url.parse()?, redis::Settings::default());
+        let store = Redis::open(&address, Options::default(), settings).await?;
+        Ok(Linger::new(Arc::new(store)))
     }
 }
 

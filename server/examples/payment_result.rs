@@ -44,7 +44,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     let mut config = Config::defaults();
     config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    config.store = folder.path().join("data");
+    config.store = folder.path().join("data").into();
     let mut server = serve::start(config).await?;
     server.ready().await?;
     let linger = Api {

@@ -10,13 +10,13 @@ use anyhow::Context;
 use linger::error::Result;
 use linger::job::{Body, NewJob, OnConflict, Target};
 use linger::queue::{Ended, Queue};
-use linger::store::embedded::Embedded;
 use linger::time::SECOND;
 use linger::topic::{Archive, Topic};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config;
+use crate::store::Store;
 
 /// So many jobs are written at once.
 const AT_ONCE: usize = 1000;
@@ -38,7 +38,7 @@ pub(crate) struct Archiving {
 
 impl Archiving {
     /// Begins to keep what ends in this store.
-    pub(crate) fn start(store: Arc<Embedded>, config: &config::Archive, told: Told) -> Archiving {
+    pub(crate) fn start(store: Arc<Store>, config: &config::Archive, told: Told) -> Archiving {
         let stopping = CancellationToken::new();
         let files = Files { config: config.clone(), open: None };
         let keeper = Keeper { store, files, told, stopping: stopping.clone() };
@@ -54,7 +54,7 @@ impl Archiving {
 }
 
 struct Keeper {
-    store: Arc<Embedded>,
+    store: Arc<Store>,
     files: Files,
     told: Told,
     stopping: CancellationToken,

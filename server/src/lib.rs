@@ -13,6 +13,7 @@ mod secrets;
 pub mod serve;
 mod silence;
 mod sink;
+mod store;
 
 /// What the fuzzers call.
 pub mod fuzzing {

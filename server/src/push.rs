@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linger::queue::Lane;
-use linger::store::embedded::Embedded;
 use linger::worker::{Limits, Runner};
 use tokio::task::JoinHandle;
 
 use crate::config::Push;
 use crate::registry::Registry;
 use crate::sink::{Sinks, Target};
+use crate::store::Store;
 
 /// Pushes what is due, until it is stopped.
 pub(crate) struct Pushing {
-    runner: Arc<Runner<Embedded>>,
+    runner: Arc<Runner<Store>>,
     /// Has jobs pushed to workers that have come.
     welcoming: JoinHandle<()>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Pushing {
 impl Pushing {
     /// Begins to push what is in the store.
     pub(crate) fn start(
-        store: Arc<Embedded>,
+        store: Arc<Store>,
         registry: Arc<Registry>,
         sinks: Arc<Sinks>,
         config: &Push,
@@ -47,7 +47,7 @@ impl Pushing {
     }
 
     /// What it has done.
-    pub(crate) fn runner(&self) -> &Arc<Runner<Embedded>> {
+    pub(crate) fn runner(&self) -> &Arc<Runner<Store>> {
         &self.runner
     }
 
@@ -63,7 +63,7 @@ impl Pushing {
     }
 }
 
-fn set_limits(runner: &Runner<Embedded>, config: &Push) {
+fn set_limits(runner: &Runner<Store>, config: &Push) {
     let limits = Limits {
         per_destination: config.per_destination as u32,
         failures: config.failures as u32,

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use linger::error::{Code, Result};
 use linger::job::{Destination, Id, made_id};
 use linger::queue::{Expect, KvQuery, KvWrite, PAGE_MAX, Queue};
-use linger::store::embedded::Embedded;
 use linger::time::Now;
 use linger::topic::Topic;
 use tokio::sync::broadcast;
@@ -26,13 +25,15 @@ pub(crate) use worker::{
 };
 use worker::{Came, Said};
 
+use crate::store::Store;
+
 /// The keys of workers begin so.
 const PREFIX: &str = "workers/";
 /// How many of those that came to life are kept for one who is slow to ask for them.
 const CAME_MAX: usize = 1024;
 
 /// The workers that are registered.
-pub(crate) struct Registry<S = Embedded> {
+pub(crate) struct Registry<S = Store> {
     store: Arc<S>,
     roster: Mutex<Roster>,
     came: broadcast::Sender<Came>,
@@ -237,7 +238,7 @@ fn key(id: &Id) -> Arc<str> {
 }
 
 /// A call to an instance under way. Dropped before it has ended, it took too long.
-pub(crate) struct Calling<S: Queue = Embedded> {
+pub(crate) struct Calling<S: Queue = Store> {
     registry: Arc<Registry<S>>,
     id: Id,
     ended: Option<Ended>,
@@ -260,7 +261,7 @@ impl<S: Queue> Drop for Calling<S> {
 }
 
 /// Where jobs go to whom somebody came to life.
-pub(crate) struct Changes<S = Embedded> {
+pub(crate) struct Changes<S = Store> {
     registry: Arc<Registry<S>>,
     came: broadcast::Receiver<Came>,
 }

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use linger::store::embedded::Embedded;
+use linger::store::Options;
+use linger::store::embedded::{self, Embedded};
+use linger::store::redis::{self, Redis};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -15,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::archive::Archiving;
-use crate::config::{Config, Loaded, LogFormat};
+use crate::config::{Config, Loaded, LogFormat, Place};
 use crate::front;
 use crate::front::app::App;
 use crate::front::beanstalk;
@@ -24,6 +26,7 @@ use crate::listen::listen;
 use crate::push::Pushing;
 use crate::registry::Registry;
 use crate::sink::Sinks;
+use crate::store::Store;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
@@ -124,7 +127,7 @@ async fn next_drain(signal: &mut Option<Signal>) {
 
 /// Says where it is, and what to try first.
 fn greet(config: &Config, running: &Running) {
-    let (address, store) = (running.address(), config.store.display());
+    let (address, store) = (running.address(), &config.store);
     eprintln!("linger listens on http://{address}, its data is in {store}");
     if let Some(address) = running.beanstalkd_address() {
         eprintln!("the beanstalkd protocol is served on {address}");
@@ -251,7 +254,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
         let (pushing, archiving, sinks) = (pushing.clone(), archiving.clone(), sinks.clone());
         tokio::task::spawn_blocking(move || {
-            let store = open(&app, &config)?;
+            let store = Arc::new(open(&app, &config, &runtime)?);
             let secrets = app.secrets().load(&*store);
             runtime.block_on(secrets).context("cannot read the secrets in the store")?;
             let registry = runtime.block_on(Registry::open(store.clone()));
@@ -288,7 +291,7 @@ impl Beanstalkd {
     async fn start(
         address: SocketAddr,
         config: &Config,
-        store: oneshot::Receiver<Arc<Embedded>>,
+        store: oneshot::Receiver<Arc<Store>>,
         stopping: &CancellationToken,
     ) -> anyhow::Result<Beanstalkd> {
         let (listener, address) = bind(address).await?;
@@ -308,15 +311,23 @@ impl Beanstalkd {
     }
 }
 
-fn open(app: &App, config: &Config) -> anyhow::Result<Arc<Embedded>> {
-    let options = linger::store::Options {
+fn open(app: &App, config: &Config, runtime: &Handle) -> anyhow::Result<Store> {
+    let options = Options {
         defaults: config.defaults.clone(),
         unique_ids: config.unique_ids,
         ..Default::default()
     };
-    let settings =
-        linger::store::embedded::Settings { durability: config.durability, ..Default::default() };
-    let store = Embedded::open_watched(&config.store, options, settings, app.loading())
-        .with_context(|| format!("cannot open the store in `{}`", config.store.display()))?;
-    Ok(Arc::new(store))
+    let store = match &config.store {
+        Place::Folder(folder) => {
+            let settings =
+                embedded::Settings { durability: config.durability, ..Default::default() };
+            Embedded::open_watched(folder, options, settings, app.loading()).map(Store::from)
+        }
+        Place::Redis(url) => {
+            let (prefix, poll) = (config.shared.prefix.as_str().to_owned(), config.shared.poll);
+            let settings = redis::Settings { prefix, poll, ..Default::default() };
+            runtime.block_on(Redis::open(&url.address, options, settings)).map(Store::from)
+        }
+    };
+    store.with_context(|| format!("cannot open the store in `{}`", config.store))
 }

@@ -28,7 +28,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::defaults();
         config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        config.store = folder.path().join("data");
+        config.store = folder.path().join("data").into();
         change(&mut config);
         let workers =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();

@@ -55,15 +55,21 @@ fn the_built_in_file_given_as_ones_own_changes_nothing() {
 
 #[test]
 fn a_value_is_shown_as_it_can_be_read() {
-    let odd = "listen = '[::1]:1'\nstore = '/x'\ndurability = 'relaxed'\nrole = ['timer', 'api']\n\
+    let odd = "listen = '[::1]:1'\nstore = '/x'\n'store.prefix' = 'a:b'\n'store.poll' = 2\ndurability = 'relaxed'\nrole = ['timer', 'api']\n\
                insecure = true\nallowed_hosts = ['A', '::1']\nunique_ids = 'global'\ndrain = 90\n\
                [defaults]\nttr = 0.5\nretry = '15s 3m'\nretain = '1d'\n\
                [limits]\nbody = 1025\nbatch_jobs = 7\nwait = '1h30m'\n\
                [webhooks]\nnetworks = 'public'\nallow = ['10.0.0.0/8', '::1']\nca = 'ca.pem'\n\
                [log]\nformat = 'json'\nlevel = 'info,linger=debug'\n";
     let loaded = load(odd).unwrap();
-    let shown =
-        loaded.origins.iter().map(|setting| format!("{} = {}\n", setting.key, setting.value));
+    let shown = loaded.origins.iter().map(|setting| {
+        // What stands below a value, and not in a section, is in quotes.
+        let key = match setting.key.starts_with("store.") {
+            true => format!("'{}'", setting.key),
+            false => setting.key.to_owned(),
+        };
+        format!("{key} = {}\n", setting.value)
+    });
     assert_eq!(load(&shown.collect::<String>()).unwrap().config, loaded.config);
 }
 
@@ -226,10 +232,14 @@ fn a_wrong_value_says_setting_value_remedy_and_place() {
         ("listen=7300", "`7300` is not an IP address and a port, such as 127.0.0.1:7300"),
         ("listen=localhost:7300", "`localhost:7300` is not an IP address and a port"),
         ("beanstalkd=11300", "`11300` is not an IP address and a port"),
-        ("store=redis://h/0", "`redis://h/0` is a store on Redis: not in this version yet"),
-        ("store=redis+sentinel://h", "not in this version yet; give a folder"),
-        ("store=s3://b", "`s3://b` is not a store; give a folder"),
+        ("store=redis://h:x", "store address `redis://h:x` has a port that is no number"),
+        ("store=redis+sentinel://h", "does not say which master the sentinels watch"),
+        ("store=s3://b", "unknown scheme; known are `redis`"),
+        ("store=s3://b", "; or give a folder, such as ./linger-data"),
         ("store=", "`` is not a folder, such as ./linger-data"),
+        ("store.prefix={a}", "`{a}` cannot begin keys; give 1 to 64 letters, digits"),
+        ("store.poll=1ms", "`1ms` is out of range; give `10ms` to `1h`"),
+        ("archive.folder=s3://b", "`s3://b` is not a folder"),
         ("durability=never", "`never` is not known; give sync or relaxed"),
         ("role=", "`` is no role; give some of api, timer, worker"),
         ("role=api,tiemr", "`tiemr` is no role; give some of api, timer, worker"),
@@ -483,6 +493,23 @@ fn the_binary_shows_what_is_in_force() {
 }
 
 #[test]
+fn the_password_of_a_store_is_never_shown() {
+    let folder = folder("\"store.prefix\" = 'shop'\n\"store.poll\" = '5s'");
+    let vars = [("LINGER_STORE", "redis+sentinel://app:geheim@s1,s2/orders")];
+    for args in [&["config"][..], &["config", "--json"]] {
+        let (code, shown, stderr) = linger(folder.path(), args, &vars);
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        assert!(!shown.contains("geheim"), "{shown}");
+        for part in ["redis+sentinel://app:***@s1:26379,s2:26379/orders", "LINGER_STORE", "shop"] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+    }
+    let bad = [("LINGER_STORE", "redis://app:geheim@h:x")];
+    let (code, _, stderr) = linger(folder.path(), &["serve"], &bad);
+    assert!(code == 2 && stderr.contains("***@h:x") && !stderr.contains("geheim"), "{stderr}");
+}
+
+#[test]
 fn the_binary_fails_with_2_and_says_why_on_stderr() {
     let folder = tempfile::tempdir().unwrap();
     for (args, vars, why) in [
@@ -500,6 +527,16 @@ fn the_binary_fails_with_2_and_says_why_on_stderr() {
         (&[], &[], "Usage: linger"),
         (&["check"], &[], "linger-data"),
         (&["check", "."], &[], "there is no store in the folder"),
+        (
+            &["check", "redis://u:geheim@h"],
+            &[],
+            "cannot check `redis://u:***@h:6379`: only a store in a folder can be checked",
+        ),
+        (
+            &["check"],
+            &[("LINGER_STORE", "redis://h")],
+            "cannot check `redis://h:6379`: only a store in a folder can be checked",
+        ),
         (&["completions", "cobol"], &[], "invalid value 'cobol'"),
     ] {
         let (code, stdout, stderr) = linger(folder.path(), args, vars);

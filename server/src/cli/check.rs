@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Error, Result, bail};
 use linger::store::embedded::{self, Report};
 
 use super::{End, load, output};
-use crate::config::ServeFlags;
+use crate::config::{Place, ServeFlags};
 
 /// Verify a store that no server has open, and change nothing
 ///
@@ -29,15 +29,30 @@ Examples:
 
 impl Check {
     pub(super) fn run(self) -> Result<End> {
-        let folder = match self.folder {
-            Some(folder) => folder,
-            None => {
-                load(&ServeFlags { config: self.config, ..ServeFlags::default() })?.config.store
-            }
+        let folder = match self.place()? {
+            Place::Folder(folder) => folder,
+            Place::Redis(url) => bail!(
+                "cannot check `{}`: only a store in a folder can be checked, and this one is on Redis",
+                url.address
+            ),
         };
         let report = embedded::check(&folder)?;
         output(as_text(&folder, &report))?;
         Ok(if report.damage.is_empty() { End::Done } else { End::No })
+    }
+
+    /// Where the store is that is meant.
+    fn place(self) -> Result<Place> {
+        match self.folder {
+            Some(folder) => match folder.to_str() {
+                Some(text) => text.parse().map_err(Error::msg),
+                None => Ok(folder.into()),
+            },
+            None => {
+                let flags = ServeFlags { config: self.config, ..ServeFlags::default() };
+                Ok(load(&flags)?.config.store)
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod loaded;
 mod network;
+mod place;
 mod retry;
 mod source;
 mod value;
@@ -18,6 +19,7 @@ use linger::topic::Defaults;
 
 pub use loaded::{Change, Changes, Loaded, Setting};
 pub use network::Network;
+pub use place::{Place, Prefix, Shared, Url};
 pub use source::{DEFAULTS, Origin, ServeFlags};
 pub use value::{Host, Level, LogFormat, Networks, Roles};
 
@@ -34,8 +36,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where the beanstalkd protocol is served. None: it is off.
     pub beanstalkd: Option<SocketAddr>,
-    /// The folder that holds the jobs.
-    pub store: PathBuf,
+    /// Where the jobs are kept.
+    pub store: Place,
+    /// How the store is used if it is on Redis.
+    pub shared: Shared,
     /// When an answer may leave.
     pub durability: Durability,
     /// What this instance does.
@@ -183,6 +187,8 @@ const CONCURRENCY_MAX: usize = 100_000;
 const ARCHIVE_BYTES_MAX: Size = Size(1 << 40);
 /// Less would be to try again and again.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Less would be to ask without a pause.
+const POLL_MIN: Duration = Duration::from_millis(10);
 /// Less would be no time at all, and every request would be late.
 const TIME_MIN: Duration = Duration::from_millis(1);
 
@@ -213,6 +219,10 @@ impl Config {
             listen: values.take("listen")?,
             beanstalkd: values.take("beanstalkd")?,
             store: values.take("store")?,
+            shared: Shared {
+                prefix: values.take("store.prefix")?,
+                poll: values.take_in("store.poll", POLL_MIN..=HOUR)?,
+            },
             durability: values.take("durability")?,
             role: values.take("role")?,
             insecure: values.take("insecure")?,
@@ -316,6 +326,7 @@ mod tests {
             listen: "127.0.0.1:7300".parse().unwrap(),
             beanstalkd: None,
             store: "./linger-data".into(),
+            shared: Shared { prefix: Prefix::default(), poll: SECOND },
             durability: Durability::Sync,
             role: Roles { api: true, timer: true, worker: true },
             insecure: false,

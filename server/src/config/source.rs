@@ -27,8 +27,8 @@ pub struct ServeFlags {
     /// Serve the beanstalkd protocol here, such as 127.0.0.1:11300 [env: LINGER_BEANSTALKD]
     #[arg(long, value_name = "ADDRESS")]
     pub beanstalkd: Option<String>,
-    /// Keep the jobs in this folder [env: LINGER_STORE] [default: ./linger-data]
-    #[arg(long, value_name = "FOLDER")]
+    /// Keep the jobs in this folder, or on redis://HOST:PORT [env: LINGER_STORE] [default: ./linger-data]
+    #[arg(long, value_name = "FOLDER|URL")]
     pub store: Option<String>,
     /// Answer when it is synced, or when it is written [env: LINGER_DURABILITY] [default: sync]
     #[arg(long, value_name = "HOW", value_parser = ["sync", "relaxed"])]

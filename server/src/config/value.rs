@@ -167,18 +167,13 @@ impl Value for Option<SocketAddr> {
     }
 }
 
-/// A folder. Stores that have an address are for later.
+/// A folder.
 impl Value for PathBuf {
     fn read(raw: &Raw) -> Result<PathBuf, String> {
         let given = quoted(raw);
         match raw.as_str() {
             None | Some("") => Err(format!("{given} is not a folder, such as ./linger-data")),
-            Some(text) if text.starts_with("redis") && text.contains("://") => Err(format!(
-                "{given} is a store on Redis: not in this version yet; give a folder, such as ./linger-data"
-            )),
-            Some(text) if text.contains("://") => {
-                Err(format!("{given} is not a store; give a folder, such as ./linger-data"))
-            }
+            Some(text) if text.contains("://") => Err(format!("{given} is not a folder")),
             Some(text) => Ok(text.into()),
         }
     }

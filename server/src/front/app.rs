@@ -6,7 +6,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use linger::error::{Code, Error, Result};
 use linger::queue::{Ask, Bodies, Delivery, Page, Query, Queue, Settle, Verdict};
-use linger::store::embedded::{Embedded, Progress};
+use linger::store::embedded::Progress;
 use linger::time::format_duration;
 use linger::topic::Topic;
 use linger::worker::Runner;
@@ -19,15 +19,16 @@ use crate::config::Config;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::silence;
+use crate::store::Store;
 
 /// What every request needs.
 pub(crate) struct App {
     /// The store, once all that is in it is loaded.
-    store: OnceLock<Arc<Embedded>>,
+    store: OnceLock<Arc<Store>>,
     /// Its workers, there before it is.
     registry: OnceLock<Arc<Registry>>,
     /// Who pushes its jobs, if this instance does.
-    runner: OnceLock<Arc<Runner<Embedded>>>,
+    runner: OnceLock<Arc<Runner<Store>>>,
     /// How much of it is loaded until then.
     loading: Progress,
     config: ArcSwap<Config>,
@@ -70,17 +71,17 @@ impl App {
     }
 
     /// Takes who pushes the store's jobs.
-    pub(crate) fn set_runner(&self, runner: Arc<Runner<Embedded>>) {
+    pub(crate) fn set_runner(&self, runner: Arc<Runner<Store>>) {
         let _ = self.runner.set(runner);
     }
 
     /// Who pushes the store's jobs, if this instance does.
-    pub(super) fn runner(&self) -> Option<&Arc<Runner<Embedded>>> {
+    pub(super) fn runner(&self) -> Option<&Arc<Runner<Store>>> {
         self.runner.get()
     }
 
     /// Begins to serve from this store.
-    pub(crate) fn set_store(&self, store: Arc<Embedded>) {
+    pub(crate) fn set_store(&self, store: Arc<Store>) {
         // Held, so that settings read again in the meantime reach the store one way or the other.
         let _changing = self.changing.lock().expect("nobody panics holding it");
         store.set_defaults(self.config().defaults.clone());
@@ -120,7 +121,7 @@ impl App {
     }
 
     /// The store; refused while it is loaded.
-    pub(super) fn store(&self) -> Result<&Arc<Embedded>> {
+    pub(super) fn store(&self) -> Result<&Arc<Store>> {
         self.store.get().ok_or_else(loading)
     }
 
@@ -135,9 +136,15 @@ impl App {
         self.store.get().and_then(|store| store.halted())
     }
 
+    /// Why the store cannot be reached at present, if it cannot.
+    pub(super) fn away(&self) -> Option<Error> {
+        self.store.get().and_then(|store| store.away())
+    }
+
     /// Whether calls are answered.
     pub(super) fn is_ready(&self) -> bool {
-        self.store().is_ok() && self.halted().is_none() && !self.stopping.is_cancelled()
+        let well = self.halted().is_none() && self.away().is_none();
+        self.store().is_ok() && well && !self.stopping.is_cancelled()
     }
 
     /// Refuses to wait for longer than is allowed.

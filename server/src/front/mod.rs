@@ -12,6 +12,9 @@ pub(crate) mod port;
 mod task;
 mod unnamed;
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use linger::machine::Owner;
@@ -22,8 +25,15 @@ pub(crate) fn short(text: &str) -> String {
     cut.chars().flat_map(|c| if c.is_control() { vec!['?'] } else { vec![c] }).collect()
 }
 
-/// The owner of the leases of a connection or a stream, which no other has had.
+/// The owner of the leases of a connection or a stream, which no other has had, be it of another
+/// server on the same store: each begins somewhere else.
 fn next_owner() -> Owner {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+    static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(somewhere()));
     Owner(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A number by chance, so far from the end that it can be counted on from.
+fn somewhere() -> u64 {
+    let chance = RandomState::new().hash_one(std::process::id());
+    (chance >> 1).max(1)
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use linger::error::Result;
 use linger::queue::{Delivery, Queue};
-use linger::store::embedded::Embedded;
 use linger::time::{SECOND, format_duration};
 use linger::worker::{Outcome, Worker};
 use tokio::time::{Instant, timeout};
 
 use crate::registry::{AppName, Ended, Instance, Registry};
+use crate::store::Store;
 
 /// How many instances one attempt may try.
 const TRIES_MAX: usize = 3;
@@ -33,7 +33,7 @@ pub(crate) trait Call: Send + Sync + 'static {
 }
 
 /// Has jobs done by the workers of a registry.
-pub(crate) struct Workers<C, S = Embedded> {
+pub(crate) struct Workers<C, S = Store> {
     registry: Arc<Registry<S>>,
     call: C,
 }

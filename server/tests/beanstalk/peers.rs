@@ -66,7 +66,7 @@ impl Linger {
         let mut config = Config::defaults();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         (config.listen, config.beanstalkd) = (any, Some(any));
-        config.store = folder.path().join("data");
+        config.store = folder.path().join("data").into();
         change(&mut config);
         let mut running = serve::start(config).await.expect("it starts");
         running.ready().await.expect("it is ready");

@@ -46,7 +46,7 @@ impl Server {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = Config::defaults();
         config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        config.store = folder.path().join("data");
+        config.store = folder.path().join("data").into();
         change(&mut config);
         let running = serve::start(config.clone()).await.expect("it starts");
         let channel = connect(running.address()).await;

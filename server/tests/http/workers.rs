@@ -178,7 +178,7 @@ async fn one_without_a_heartbeat_is_forgotten_when_its_lease_is_over() {
 #[tokio::test]
 async fn workers_are_there_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::with(|config| config.store = folder.path().join("data")).await;
+    let server = Server::with(|config| config.store = folder.path().join("data").into()).await;
     let long = SHOP.replace("}", r#","lease":"10m"}"#);
     let before = server.post("/v1/workers", &long).await.ok(201);
     server.post("/v1/workers", &long.replace("shop-1", "gone").replace(":1/", ":2/")).await.ok(201);
@@ -186,7 +186,7 @@ async fn workers_are_there_after_a_restart() {
     server.call(Method::DELETE, "/v1/workers/gone", "").await.ok(200);
     server.stop().await;
 
-    let server = Server::with(|config| config.store = folder.path().join("data")).await;
+    let server = Server::with(|config| config.store = folder.path().join("data").into()).await;
     let after = server.get("/v1/workers/shop-1").await.ok(200);
     for name in ["id", "app", "topics", "url", "lease", "registered"] {
         assert_eq!(after[name], before[name], "{name}");

@@ -197,7 +197,7 @@ fn served(runtime: &Runtime, folder: &Path, set: fn(&mut Config)) -> Running {
     config.role.worker = false;
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     (config.listen, config.beanstalkd) = (any, Some(any));
-    config.store = folder.join("data");
+    config.store = folder.join("data").into();
     config.limits.body_bytes = BODY_BYTES_MAX;
     config.limits.beanstalkd_body_bytes = BODY_BYTES_MAX;
     set(&mut config);

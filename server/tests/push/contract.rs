@@ -189,7 +189,7 @@ async fn a_job_whose_answer_is_lost_is_brought_again_and_can_be_known_again<P: P
 /// A server on a folder, that waits for nobody when it stops.
 async fn on(folder: &Path) -> Server {
     Server::with(|config| {
-        config.store = folder.join("data");
+        config.store = folder.join("data").into();
         config.drain = Duration::from_millis(10);
     })
     .await

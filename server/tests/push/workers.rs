@@ -120,7 +120,7 @@ async fn an_instance_that_drains_gets_nothing_new_until_it_is_back() {
 #[tokio::test]
 async fn registrations_outlive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let start = || Server::with(|config| config.store = folder.path().join("data"));
+    let start = || Server::with(|config| config.store = folder.path().join("data").into());
     let server = start().await;
     let (mut live, drains) = (Receiver::start().await, Receiver::start().await);
     register(&server, "a", &drains.url("/")).await;

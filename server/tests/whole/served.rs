@@ -22,6 +22,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Served {
     process: Child,
     lines: UnboundedReceiver<String>,
+    /// The first thing that it says.
+    pub(crate) greeting: String,
     pub(crate) address: String,
 }
 
@@ -44,10 +46,11 @@ impl Served {
                 let _ = sender.send(line);
             }
         });
-        let mut served = Served { process, lines, address: String::new() };
+        let mut served = Served { process, lines, greeting: String::new(), address: String::new() };
         let line = served.says("http://").await;
         let address = line.split("http://").nth(1).and_then(|rest| rest.split(',').next());
         served.address = address.unwrap_or_else(|| panic!("no address in `{line}`")).to_owned();
+        served.greeting = line;
         served
     }
 

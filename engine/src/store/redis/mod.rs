@@ -5,6 +5,11 @@
 //! rarer is decided by the machine here, and carried out by a script that looks whether the job is still
 //! what it was. See `lua/common.lua` for what lies where.
 
+#![cfg_attr(
+    not(any(test, feature = "testkit")),
+    allow(dead_code, reason = "only tests go by a clock that is given, one call after the other")
+)]
+
 mod address;
 mod clock;
 mod conn;
@@ -33,7 +38,7 @@ use self::core::Core;
 use self::keys::Keys;
 use self::line::Line;
 use self::live::Live;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::job::{Id, NewJob};
 use crate::machine::Owner;
 use crate::queue::{
@@ -100,6 +105,14 @@ impl Redis {
         let core = Arc::new(Core::new(conn, keys, options, false));
         let live = Live::start(core.clone(), clock, settings.poll).await?;
         Ok(Redis { core, calls: Calls::Live(live) })
+    }
+
+    /// Why calls are refused at present, if they are. Redis is looked for all the while, so that
+    /// this ends by itself.
+    pub fn away(&self) -> Option<Error> {
+        let message =
+            "Redis cannot be reached at present; calls are answered again when it is back";
+        self.core.conn.away_since().map(|_| Error::new(Code::Unavailable, message))
     }
 
     /// The store at this address by the clock of the options, with calls one after the other: to prove

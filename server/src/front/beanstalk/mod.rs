@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use linger::store::embedded::Embedded;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::listen::Front;
+use crate::store::Store;
 use parse::Op;
 use tubes::Tubes;
 
@@ -50,7 +50,7 @@ impl Controls {
 
 /// What every connection needs.
 pub(crate) struct Server {
-    store: Arc<Embedded>,
+    store: Arc<Store>,
     controls: Arc<Controls>,
     tubes: Tubes,
     tally: Tally,
@@ -70,7 +70,7 @@ struct Tally {
 }
 
 impl Server {
-    pub(crate) fn new(store: Arc<Embedded>, controls: Arc<Controls>) -> Server {
+    pub(crate) fn new(store: Arc<Store>, controls: Arc<Controls>) -> Server {
         let run = std::hash::BuildHasher::hash_one(
             &std::collections::hash_map::RandomState::new(),
             std::process::id(),

@@ -13,7 +13,6 @@ use linger::machine::Owner;
 use linger::queue::{
     Ask, Changed, Delivery, Key, Lane, LetGo, Queue, Settle, Source, Terms, Verdict,
 };
-use linger::store::embedded::Embedded;
 use linger::time::HOUR;
 use linger::topic::Topic;
 use tokio::time::Sleep;
@@ -26,6 +25,7 @@ use crate::front::app::App;
 use crate::front::limit::Waiting;
 use crate::front::next_owner;
 use crate::proto::linger as pb;
+use crate::store::Store;
 
 /// The most jobs that a stream may be given at once and still owe an answer for.
 const CREDIT_MAX: u32 = 100_000;
@@ -45,7 +45,7 @@ type Work<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 /// A stream that is worked on.
 pub(super) struct Consuming {
     app: Arc<App>,
-    store: Arc<Embedded>,
+    store: Arc<Store>,
     _waiting: Waiting,
     requests: Streaming<pb::ConsumeRequest>,
     /// Whether the client has said all it has to say.

@@ -23,18 +23,21 @@ const OTHER: &str = "other";
 /// `GET /metrics`.
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<Response> {
     let store = app.store()?;
-    let (stats, measured) = (store.stats().await?, store.measured().await?);
+    let stats = store.stats().await?;
     let page = Topics::Page { prefix: "".into(), after: None, limit: TOPICS_MAX };
     let topics = store.topics(page).await?;
     let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    let mut out = written(&stats, &measured, &topics);
+    let mut out = written(&stats, &topics);
+    if let Some(embedded) = store.embedded() {
+        disk(&mut out, &embedded.measured().await?);
+    }
     if let Some(runner) = app.runner() {
         pushes(&mut out, &runner.totals(), runner.closed() as u64);
     }
     Ok((kind, out.0).into_response())
 }
 
-fn written(stats: &Stats, measured: &Measured, topics: &[TopicInfo]) -> Text {
+fn written(stats: &Stats, topics: &[TopicInfo]) -> Text {
     let mut out = Text::default();
     out.about("linger_jobs", "gauge", "Jobs there are, by topic and state.");
     let mut others = stats.counts;
@@ -66,6 +69,11 @@ fn written(stats: &Stats, measured: &Measured, topics: &[TopicInfo]) -> Text {
     out.histogram("linger_ready_to_handed_out_seconds", help, &stats.ready_to_handed_out);
     let help = "Attempts that were taken when a job or occurrence was finished or died.";
     out.sizes("linger_attempts", help, &stats.attempts);
+    out
+}
+
+/// What only a store on this machine's disk has.
+fn disk(out: &mut Text, measured: &Measured) {
     let help = "How long syncing the log took, each time.";
     out.histogram("linger_sync_seconds", help, &measured.syncs);
     out.sizes("linger_batch_records", "Records in each batch of the log.", &measured.batches);
@@ -80,7 +88,6 @@ fn written(stats: &Stats, measured: &Measured, topics: &[TopicInfo]) -> Text {
     out.one(name, "gauge", help, measured.checkpoint_bytes);
     let (name, help) = ("linger_disk_full", "1 while the disk is too full for new jobs.");
     out.one(name, "gauge", help, measured.full.into());
-    out
 }
 
 fn pushes(out: &mut Text, totals: &Totals, closed: u64) {
@@ -194,17 +201,17 @@ mod tests {
     fn topics_past_the_limit_are_summed_up() {
         let counts = Counts { ready: 5, delayed: 7, ..Counts::default() };
         let stats = Stats { counts, topics: 3, ..Stats::default() };
-        let text = written(&stats, &Measured::default(), &[]).0;
+        let text = written(&stats, &[]).0;
         assert!(text.contains(r#"linger_jobs{topic="other",state="ready"} 5"#), "{text}");
         let known = Stats { topics: 0, ..stats };
-        assert!(!written(&known, &Measured::default(), &[]).0.contains("other"));
+        assert!(!written(&known, &[]).0.contains("other"));
     }
 
     #[test]
     fn a_histogram_counts_up_to_all() {
         let mut stats = Stats::default();
         [50, 1_500, u64::MAX].iter().for_each(|late| stats.due_to_ready.record(*late));
-        let text = written(&stats, &Measured::default(), &[]).0;
+        let text = written(&stats, &[]).0;
         let name = "linger_due_to_ready_seconds";
         for line in [
             format!(r#"{name}_bucket{{le="0.0001"}} 1"#),

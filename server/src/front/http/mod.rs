@@ -123,7 +123,7 @@ async fn healthz(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn readyz(State(app): State<Arc<App>>) -> Response {
-    if let Some(why) = app.halted() {
+    if let Some(why) = app.halted().or_else(|| app.away()) {
         return Refused::from(why).into_response();
     }
     match app.store() {

@@ -312,6 +312,7 @@ async fn bulk_named(
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::store::Store;
     use linger::job::{Body as JobBody, NewJob};
     use linger::store::Options;
     use linger::store::embedded::{Embedded, Settings};
@@ -321,7 +322,7 @@ mod tests {
     async fn jobs_of_an_answer_that_nobody_takes_are_given_back() {
         let folder = tempfile::tempdir().unwrap();
         let store = Embedded::open(folder.path(), Options::default(), Settings::default()).unwrap();
-        let store = Arc::new(store);
+        let store = Arc::new(Store::from(store));
         let app = Arc::new(App::new(Config::defaults(), CancellationToken::new()));
         app.set_store(store.clone());
         let topic: Topic = "t".parse().unwrap();

@@ -1,0 +1,151 @@
+//! The store that a server has: in a folder of this machine, or shared on Redis.
+
+use std::sync::Arc;
+
+use linger::error::{Error, Result};
+use linger::job::{Id, NewJob};
+use linger::machine::Owner;
+use linger::queue::{
+    Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
+    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
+};
+use linger::stats::Stats;
+use linger::store::embedded::Embedded;
+use linger::store::redis::Redis;
+use linger::time::Clock;
+use linger::topic::{Defaults, Topic};
+
+/// One of the stores there are.
+pub(crate) enum Store {
+    /// In a folder, for this server alone.
+    Embedded(Box<Embedded>),
+    /// On Redis, with whoever else is there.
+    Redis(Box<Redis>),
+}
+
+impl Store {
+    /// The store in a folder, if it is that.
+    pub(crate) fn embedded(&self) -> Option<&Embedded> {
+        match self {
+            Store::Embedded(store) => Some(store),
+            Store::Redis(_) => None,
+        }
+    }
+
+    /// Why it takes no changes any more, if it does not: only opening it again helps.
+    pub(crate) fn halted(&self) -> Option<Error> {
+        self.embedded().and_then(Embedded::halted)
+    }
+
+    /// Why it cannot be reached at present, if it cannot: it comes back by itself.
+    pub(crate) fn away(&self) -> Option<Error> {
+        match self {
+            Store::Embedded(_) => None,
+            Store::Redis(store) => store.away(),
+        }
+    }
+}
+
+impl From<Embedded> for Store {
+    fn from(store: Embedded) -> Store {
+        Store::Embedded(Box::new(store))
+    }
+}
+
+impl From<Redis> for Store {
+    fn from(store: Redis) -> Store {
+        Store::Redis(Box::new(store))
+    }
+}
+
+/// Has whichever store it is do it.
+macro_rules! either {
+    ($store:expr, $it:ident => $call:expr) => {
+        match $store {
+            Store::Embedded($it) => $call,
+            Store::Redis($it) => $call,
+        }
+    };
+}
+
+impl Queue for Store {
+    async fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
+        either!(self, store => store.add_all(jobs).await)
+    }
+
+    async fn get(&self, key: &Key) -> Result<JobInfo> {
+        either!(self, store => store.get(key).await)
+    }
+
+    async fn find(&self, id: &Id) -> Result<Vec<JobInfo>> {
+        either!(self, store => store.find(id).await)
+    }
+
+    async fn pop(&self, ask: Ask) -> Result<Vec<Delivery>> {
+        either!(self, store => store.pop(ask).await)
+    }
+
+    async fn reserve(&self, key: &Key, terms: Terms) -> Result<Delivery> {
+        either!(self, store => store.reserve(key, terms).await)
+    }
+
+    async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
+        either!(self, store => store.settle(batch).await)
+    }
+
+    async fn change(&self, batch: Vec<Change>) -> Result<Vec<Result<Changed>>> {
+        either!(self, store => store.change(batch).await)
+    }
+
+    async fn sweep(&self, sweep: Sweep) -> Result<u64> {
+        either!(self, store => store.sweep(sweep).await)
+    }
+
+    async fn let_go(&self, owner: Owner, how: LetGo) -> Result<u64> {
+        either!(self, store => store.let_go(owner, how).await)
+    }
+
+    async fn browse(&self, query: Query) -> Result<Page> {
+        either!(self, store => store.browse(query).await)
+    }
+
+    async fn forecast(&self, forecast: Forecast) -> Result<Vec<u64>> {
+        either!(self, store => store.forecast(forecast).await)
+    }
+
+    async fn dead_by_error(&self, topic: &Topic) -> Result<Vec<(Arc<str>, u64)>> {
+        either!(self, store => store.dead_by_error(topic).await)
+    }
+
+    async fn topics(&self, which: Topics) -> Result<Vec<TopicInfo>> {
+        either!(self, store => store.topics(which).await)
+    }
+
+    async fn configure(&self, topic: &Topic, change: TopicChange) -> Result<u64> {
+        either!(self, store => store.configure(topic, change).await)
+    }
+
+    async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
+        either!(self, store => store.ended(max).await)
+    }
+
+    fn set_defaults(&self, defaults: Defaults) {
+        either!(self, store => store.set_defaults(defaults))
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        either!(self, store => store.stats().await)
+    }
+
+    async fn kv_write(&self, write: KvWrite) -> Result<u64> {
+        either!(self, store => store.kv_write(write).await)
+    }
+
+    async fn kv_read(&self, query: KvQuery) -> Result<Vec<KvEntry>> {
+        either!(self, store => store.kv_read(query).await)
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        either!(self, store => store.clock())
+    }
+}

@@ -1,0 +1,16 @@
+//! The shipped binary on Redis: several servers that share a store.
+
+mod fleet;
+#[allow(dead_code, reason = "the tests of pushes call more of it")]
+#[path = "../push/receiver.rs"]
+mod receiver;
+#[path = "../../../engine/tests/redis_servers/mod.rs"]
+mod redis_servers;
+#[allow(dead_code, reason = "the tests of the whole call more of it")]
+#[path = "../whole/served.rs"]
+mod served;
+
+mod beanstalk;
+mod push;
+mod start;
+mod work;
