@@ -3,7 +3,7 @@
 //!
 //! A call is sent once. When its reply is lost the outcome is unknown and the caller is told so:
 //! only the store knows which calls may be repeated. Answers that say "not here" or "not this
-//! way" (`MOVED`, `ASK`, `NOSCRIPT`) are followed, since nothing has been done by then.
+//! way" (`MOVED`, `ASK`, a function that is not known) are followed, since nothing has been done by then.
 
 mod cluster;
 mod dial;
@@ -51,16 +51,38 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 /// How many calls stand in line for the socket; those beyond wait outside.
 const IN_LINE_MAX: usize = 1024;
 
-/// A script and its SHA-1.
-pub(crate) struct Script {
+/// Functions that a server is given at once. Its name is made from its text, so that instances of
+/// different versions can work side by side.
+pub(crate) struct Library {
+    name: String,
     text: String,
-    sha: String,
+}
+
+/// One of them.
+pub(crate) struct Script {
+    library: Arc<Library>,
+    name: String,
+}
+
+impl Library {
+    /// `LIBRARY` in the text stands for its name.
+    pub(crate) fn new(text: &str) -> Library {
+        let name = format!("linger_{}", &redis::Script::new(text).get_hash()[..16]);
+        let text = format!("#!lua name={name}\n{}", text.replace("LIBRARY", &name));
+        Library { name, text }
+    }
 }
 
 impl Script {
-    pub(crate) fn new(text: String) -> Script {
-        let sha = redis::Script::new(&text).get_hash().to_owned();
-        Script { text, sha }
+    pub(crate) fn of(library: &Arc<Library>, function: &str) -> Script {
+        Script { library: library.clone(), name: format!("{}_{function}", library.name) }
+    }
+
+    /// A library of one.
+    #[cfg(test)]
+    fn new(body: String) -> Script {
+        let register = "redis.register_function('LIBRARY_it', function(KEYS, ARGV)";
+        Script::of(&Arc::new(Library::new(&format!("{register} {body} end)"))), "it")
     }
 }
 
@@ -116,17 +138,21 @@ impl Conn {
 
     /// Runs a script on the node that has this key.
     ///
-    /// It is named by its SHA-1; only a node that does not know it is sent the text.
+    /// It is called by its name; only a node that does not know it is sent the text.
     pub(crate) async fn eval(
         &self,
         script: &Script,
         key: &[u8],
         args: Vec<Vec<u8>>,
     ) -> Result<Value> {
-        let by_name = script_call("EVALSHA", &script.sha, key, &args);
-        let answer = match self.run(key, &by_name).await {
+        let mut call = redis::cmd("FCALL");
+        call.arg(&script.name).arg(1).arg(key).arg(&args);
+        let answer = match self.run(key, &call).await {
             Err(fault) if fault.then == Then::SendScript => {
-                self.run(key, &script_call("EVAL", &script.text, key, &args)).await
+                let mut load = redis::cmd("FUNCTION");
+                load.arg("LOAD").arg("REPLACE").arg(&script.library.text);
+                self.run(key, &load).await.map_err(Fault::of_a_call)?;
+                self.run(key, &call).await
             }
             answer => answer,
         };
@@ -170,12 +196,6 @@ impl Conn {
             Way::Many(cluster) => cluster.call(key, command).await,
         }
     }
-}
-
-fn script_call(name: &str, script: &str, key: &[u8], args: &[Vec<u8>]) -> Cmd {
-    let mut command = redis::cmd(name);
-    command.arg(script).arg(1).arg(key).arg(args);
-    command
 }
 
 /// Refuses a server that `redis://` is the wrong way to. One that does not let us ask is taken.

@@ -24,7 +24,7 @@ pub(super) enum Then {
     Reconnect,
     /// This server cannot do it, at least now: another may be in its place.
     LookAround,
-    /// The script has to be sent along.
+    /// The library has to be sent first.
     SendScript,
     /// The key is there now.
     Follow(Node),
@@ -67,7 +67,9 @@ impl Fault {
             )
         };
         match code {
-            "NOSCRIPT" => unavailable(Then::SendScript, "does not know a script"),
+            "ERR" if detail.starts_with("Function not found") => {
+                unavailable(Then::SendScript, "does not know a function")
+            }
             "MOVED" | "ASK" => Fault::elsewhere(code, detail, node),
             "READONLY" => unavailable(Then::LookAround, "is a replica and takes no writes"),
             "MASTERDOWN" => unavailable(Then::LookAround, "has lost its master"),

@@ -6,8 +6,7 @@
 --          milliseconds, priority, flags, 1 if held, own ttr, destination, rest
 -- Answers  the clock, then of each job: `n`ew or `p` (replaced), number, due, stage, topic's number;
 --          `k`ept, number, job; `x` already there; `o`ther topic that has the id, its name
-local answers = { clock }
-
+do
 local function conflicts(tno, id)
   local all = call('HGET', B .. 'ids', id)
   if not all then return nil, nil end
@@ -47,5 +46,9 @@ local function add(at)
   return { how, j.n, text(due), j.st, tno }
 end
 
-for at = 6, #ARGV, 11 do answers[#answers + 1] = add(at) end
-return answers
+register('add', {}, function()
+  local answers = { clock }
+  for at = 6, #ARGV, 11 do answers[#answers + 1] = add(at) end
+  return answers
+end)
+end

@@ -3,8 +3,7 @@
 -- ARGV[3…] of each job: `k`eep, `b` (keep, and give a token of the rate back) or `g`one, number,
 --          version, job
 -- Answers  of each job: 1, or 0 if it has changed meanwhile
-local answers = {}
-
+do
 local function give_token_back(tno)
   local s = of_topic(tno, 's')
   local found = call('HMGET', s, 'gap_us', 'gap_ns', 'full_us', 'full_ns')
@@ -29,5 +28,9 @@ local function commit(at)
   return 1
 end
 
-for at = 3, #ARGV, 4 do answers[#answers + 1] = commit(at) end
-return answers
+register('commit', ALWAYS, function()
+  local answers = {}
+  for at = 3, #ARGV, 4 do answers[#answers + 1] = commit(at) end
+  return answers
+end)
+end

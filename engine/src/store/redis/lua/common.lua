@@ -1,5 +1,7 @@
--- What every script has in front of it.
+-- What all moves share. They are one library of functions, loaded once: a script would make all of this
+-- anew at every call.
 --
+-- Of every function:
 -- KEYS[1]  the bucket's beginning, such as `linger:{17}:`. Every other key is made from it, and so
 --          lies in the same slot.
 -- ARGV[1]  the time as `wall:tick` in microseconds, which only tests give: else it is Redis's own.
@@ -19,26 +21,42 @@
 --   y:DEST  zset: places of those for one destination   yd  set: these destinations
 --   o       zset: jobs that do not wait, by due time
 --   u       zset: finished jobs by when they go         e   hash: errors of dead jobs -> count
-local B, call, pack = KEYS[1], redis.call, struct.pack
+-- Not there yet while the library is loaded.
+local call, pack
 local DELAYED, RETRY, HELD, HELD_RETRY, READY, RESERVED, DEAD, FINISHED = 1, 2, 3, 4, 5, 6, 7, 8
 local STAGE = { 'd', 'r', 'h', 'h', 'y', 'v', 'x', 'f' }
-
-local wall, tick
-if ARGV[1] == '' then
-  local time = call('TIME')
-  wall = time[1] * 1000000 + time[2]
-  tick = wall
-else
-  local a, b = string.match(ARGV[1], '^(%d+):(%d+)$')
-  wall, tick = tonumber(a), tonumber(b)
-end
-local now = math.floor(wall / 1000)
 -- Beyond this numbers are no longer exact.
 local LAST = 9007199254740991
 
 -- Numbers leave as text: as numbers they would lose their fractions and what is over 2^53.
 local function text(number) return string.format('%.0f', number) end
-local clock = { text(wall), text(tick) }
+
+-- Of the call under way: the bucket's beginning, the arguments, and what the clocks show.
+local B, ARGV, wall, tick, now, clock
+
+local function register(name, flags, act)
+  redis.register_function({
+    function_name = 'LIBRARY_' .. name,
+    flags = flags,
+    callback = function(keys, args)
+      call, pack, B, ARGV = redis.call, struct.pack, keys[1], args
+      if args[1] == '' then
+        local time = call('TIME')
+        wall = time[1] * 1000000 + time[2]
+        tick = wall
+      else
+        local a, b = string.match(args[1], '^(%d+):(%d+)$')
+        wall, tick = tonumber(a), tonumber(b)
+      end
+      now = math.floor(wall / 1000)
+      clock = { text(wall), text(tick) }
+      return act()
+    end,
+  })
+end
+-- It makes room, or is what people look with when there is none. The others are refused when the
+-- server's memory is used up: before they begin, and not in the midst of a move.
+local ALWAYS = { 'allow-oom' }
 
 local function of_topic(tno, what) return B .. 't' .. tno .. ':' .. what end
 

@@ -5,63 +5,65 @@
 -- pause:   ARGV[5] for how long in ms, or empty for ever
 -- empty, forget:  ARGV[5] at most so many jobs: to be called until it answers 0
 -- Answers  -1 if there is no such topic, else how many jobs are gone by it
-local name, what = ARGV[3], ARGV[4]
-local tno = number_of(name)
-if not tno and what ~= 'set' and what ~= 'pause' then
-  if waited_for(name) then return 0 end
-  return -1
-end
-tno = tno or made(name)
-local s = of_topic(tno, 's')
-local DERIVED = { 'settings', 'to', 'ttr', 'timeout', 'gap_us', 'gap_ns', 'room_us', 'room_ns', 'concurrency',
-  'retain', 'retain_dead', 'archive' }
-
-local function refit(us, ns)
-  local full = call('HMGET', s, 'full_us', 'full_ns')
-  if not full[1] then return end
-  local most_us, most_ns = tick + us, tonumber(ns)
-  local at_us, at_ns = tonumber(full[1]), tonumber(full[2])
-  if at_us > most_us or (at_us == most_us and at_ns > most_ns) then
-    call('HSET', s, 'full_us', text(most_us), 'full_ns', text(most_ns))
+register('configure', ALWAYS, function()
+  local name, what = ARGV[3], ARGV[4]
+  local tno = number_of(name)
+  if not tno and what ~= 'set' and what ~= 'pause' then
+    if waited_for(name) then return 0 end
+    return -1
   end
-end
+  tno = tno or made(name)
+  local s = of_topic(tno, 's')
+  local DERIVED = { 'settings', 'to', 'ttr', 'timeout', 'gap_us', 'gap_ns', 'room_us', 'room_ns', 'concurrency',
+    'retain', 'retain_dead', 'archive' }
 
-local gone = 0
-local function clear()
-  for _, kind in ipairs({ 'd', 'r', 'h', 'o' }) do
-    local found = call('ZRANGE', of_topic(tno, kind), 0, ARGV[5] - gone - 1)
-    for _, number in ipairs(found) do
-      local j = load(number)
-      if j then remove(j) else call('ZREM', of_topic(tno, kind), number) end
-      gone = gone + 1
+  local function refit(us, ns)
+    local full = call('HMGET', s, 'full_us', 'full_ns')
+    if not full[1] then return end
+    local most_us, most_ns = tick + us, tonumber(ns)
+    local at_us, at_ns = tonumber(full[1]), tonumber(full[2])
+    if at_us > most_us or (at_us == most_us and at_ns > most_ns) then
+      call('HSET', s, 'full_us', text(most_us), 'full_ns', text(most_ns))
     end
-    if gone >= tonumber(ARGV[5]) then return end
   end
-end
 
-if what == 'set' then
-  call('HDEL', s, unpack(DERIVED))
-  for i = 6, #ARGV, 2 do call('HSET', s, ARGV[i], ARGV[i + 1]) end
-  if ARGV[5] ~= '' then call('HSET', s, 'settings', ARGV[5]) end
-  local us, ns, keeps = unpack(call('HMGET', s, 'room_us', 'room_ns', 'retain_dead'))
-  if us then refit(us, ns) end
-  local dead = keeps and call('ZRANGE', of_topic(tno, 'x'), 0, 0, 'WITHSCORES')[2]
-  if dead then wake('wall', dead + keeps, tno) end
-  if call('EXISTS', of_topic(tno, 'y0'), of_topic(tno, 'y1')) > 0 then call('SPUBLISH', B .. 'wake', name) end
-elseif what == 'pause' then
-  if ARGV[5] == '' then
-    call('HSET', s, 'paused', 'ever')
-  else
-    local till = math.min(tick + ARGV[5] * 1000, LAST)
-    call('HSET', s, 'paused', text(till))
-    wake('tick', till, tno)
+  local gone = 0
+  local function clear()
+    for _, kind in ipairs({ 'd', 'r', 'h', 'o' }) do
+      local found = call('ZRANGE', of_topic(tno, kind), 0, ARGV[5] - gone - 1)
+      for _, number in ipairs(found) do
+        local j = load(number)
+        if j then remove(j) else call('ZREM', of_topic(tno, kind), number) end
+        gone = gone + 1
+      end
+      if gone >= tonumber(ARGV[5]) then return end
+    end
   end
-elseif what == 'resume' then
-  call('HDEL', s, 'paused')
-  call('SPUBLISH', B .. 'wake', name)
-else
-  clear()
-  if gone == 0 and what == 'forget' then call('HDEL', s, 'paused', unpack(DERIVED)) end
-end
-drop_if_nothing(tno)
-return gone
+
+  if what == 'set' then
+    call('HDEL', s, unpack(DERIVED))
+    for i = 6, #ARGV, 2 do call('HSET', s, ARGV[i], ARGV[i + 1]) end
+    if ARGV[5] ~= '' then call('HSET', s, 'settings', ARGV[5]) end
+    local us, ns, keeps = unpack(call('HMGET', s, 'room_us', 'room_ns', 'retain_dead'))
+    if us then refit(us, ns) end
+    local dead = keeps and call('ZRANGE', of_topic(tno, 'x'), 0, 0, 'WITHSCORES')[2]
+    if dead then wake('wall', dead + keeps, tno) end
+    if call('EXISTS', of_topic(tno, 'y0'), of_topic(tno, 'y1')) > 0 then call('SPUBLISH', B .. 'wake', name) end
+  elseif what == 'pause' then
+    if ARGV[5] == '' then
+      call('HSET', s, 'paused', 'ever')
+    else
+      local till = math.min(tick + ARGV[5] * 1000, LAST)
+      call('HSET', s, 'paused', text(till))
+      wake('tick', till, tno)
+    end
+  elseif what == 'resume' then
+    call('HDEL', s, 'paused')
+    call('SPUBLISH', B .. 'wake', name)
+  else
+    clear()
+    if gone == 0 and what == 'forget' then call('HDEL', s, 'paused', unpack(DERIVED)) end
+  end
+  drop_if_nothing(tno)
+  return gone
+end)

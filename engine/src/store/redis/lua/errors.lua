@@ -2,5 +2,7 @@
 --
 -- ARGV[3]  the topic
 -- Answers  errors and how many have each, in turn
-local tno = number_of(ARGV[3])
-return tno and call('HGETALL', of_topic(tno, 'e')) or {}
+register('errors', ALWAYS, function()
+  local tno = number_of(ARGV[3])
+  return tno and call('HGETALL', of_topic(tno, 'e')) or {}
+end)

@@ -2,12 +2,14 @@
 --
 -- ARGV[3]  at most so many
 -- Answers  the clock, then of each job: number, job, settings
-local answers, most = { clock }, tonumber(ARGV[3])
-for _, tno in ipairs(call('ZRANGEBYSCORE', B .. 'tick', '-inf', tick)) do
-  local settings = call('HGET', of_topic(tno, 's'), 'settings') or ''
-  for _, number in ipairs(call('ZRANGEBYSCORE', of_topic(tno, 'v'), '-inf', tick, 'LIMIT', 0, most)) do
-    answers[#answers + 1] = { number, call('HGET', B .. 'jobs', number), settings }
+register('expired', ALWAYS, function()
+  local answers, most = { clock }, tonumber(ARGV[3])
+  for _, tno in ipairs(call('ZRANGEBYSCORE', B .. 'tick', '-inf', tick)) do
+    local settings = call('HGET', of_topic(tno, 's'), 'settings') or ''
+    for _, number in ipairs(call('ZRANGEBYSCORE', of_topic(tno, 'v'), '-inf', tick, 'LIMIT', 0, most)) do
+      answers[#answers + 1] = { number, call('HGET', B .. 'jobs', number), settings }
+    end
+    if #answers > most then break end
   end
-  if #answers > most then break end
-end
-return answers
+  return answers
+end)

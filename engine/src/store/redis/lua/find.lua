@@ -2,9 +2,11 @@
 --
 -- ARGV[3]  the id
 -- Answers  the clock, then of each job: number, job
-local answers, all = { clock }, call('HGET', B .. 'ids', ARGV[3]) or ''
-for at = 1, #all, 12 do
-  local number = string.sub(all, at + 4, at + 11)
-  answers[#answers + 1] = { number, call('HGET', B .. 'jobs', number) }
-end
-return answers
+register('find', ALWAYS, function()
+  local answers, all = { clock }, call('HGET', B .. 'ids', ARGV[3]) or ''
+  for at = 1, #all, 12 do
+    local number = string.sub(all, at + 4, at + 11)
+    answers[#answers + 1] = { number, call('HGET', B .. 'jobs', number) }
+  end
+  return answers
+end)

@@ -3,8 +3,7 @@
 -- ARGV[3]  how long finished jobs are kept where nobody says, in ms, or empty
 -- ARGV[4…] of each job: `n` and its number and nothing, or `k`, topic and id; then the lease or nothing
 -- Answers  the clock, then of each job: `d`one and its attempts; `n`ot found; `l`ease lost; `s`low
-local answers = { clock }
-
+do
 local function keeps(ms) return ms and ms ~= '' and ms ~= '0' end
 
 local function finish(at)
@@ -20,5 +19,9 @@ local function finish(at)
   return { 'd', j.attempt }
 end
 
-for at = 4, #ARGV, 4 do answers[#answers + 1] = finish(at) end
-return answers
+register('finish', ALWAYS, function()
+  local answers = { clock }
+  for at = 4, #ARGV, 4 do answers[#answers + 1] = finish(at) end
+  return answers
+end)
+end

@@ -10,20 +10,20 @@
 -- Answers  the clock, when the rate of a topic lets something out again or -1, 1 if a lease ran out,
 --          when each job that is ready now was due, then of each job: number, job, since when it was
 --          ready, settings of its topic
-local lane, most = ARGV[3], tonumber(ARGV[4])
+do
 -- No lease is stored that lasts longer than a ttr may be.
 local MOST = 604800000
-local opens, answers, ran_out = -1, { clock, '-1', '0', {} }, '0'
+-- Of the call under way.
+local lane, room, opens, answers
 
-local room = nil
-do
-  local at = 13 + ARGV[12]
-  if ARGV[at] then
-    room = { each_to = tonumber(ARGV[at]), each_topic = tonumber(ARGV[at + 1]), to = {}, topic = {} }
-    local pairs_end = at + 2 + 2 * ARGV[at + 2]
-    for i = at + 3, pairs_end, 2 do room.to[ARGV[i]] = tonumber(ARGV[i + 1]) end
-    for i = pairs_end + 1, #ARGV, 2 do room.topic[ARGV[i]] = tonumber(ARGV[i + 1]) end
-  end
+-- For how many there is room, if for some only.
+local function read_room(at)
+  if not ARGV[at] then return nil end
+  local found = { each_to = tonumber(ARGV[at]), each_topic = tonumber(ARGV[at + 1]), to = {}, topic = {} }
+  local pairs_end = at + 2 + 2 * ARGV[at + 2]
+  for i = at + 3, pairs_end, 2 do found.to[ARGV[i]] = tonumber(ARGV[i + 1]) end
+  for i = pairs_end + 1, #ARGV, 2 do found.topic[ARGV[i]] = tonumber(ARGV[i + 1]) end
+  return found
 end
 
 local FIELDS = { 'name', 'to', 'ttr', 'timeout', 'gap_us', 'gap_ns', 'room_us', 'room_ns', 'concurrency',
@@ -130,10 +130,13 @@ local function hand_out(t, found)
   answers[#answers + 1] = { is.n, stored(is), text(was.at), t.settings or '' }
 end
 
-local topics = {}
-if ARGV[11] == '1' then
-  for _, tno in ipairs(call('SMEMBERS', B .. 'ready')) do topics[#topics + 1] = topic(tno) end
-else
+-- The topics that are asked for, and 1 if a lease of theirs ran out.
+local function asked_for()
+  local topics, ran_out = {}, '0'
+  if ARGV[11] == '1' then
+    for _, tno in ipairs(call('SMEMBERS', B .. 'ready')) do topics[#topics + 1] = topic(tno) end
+    return topics, ran_out
+  end
   for i = 13, 12 + ARGV[12] do
     local tno = number_of(ARGV[i])
     local t = tno and topic(tno)
@@ -145,16 +148,27 @@ else
       topics[#topics + 1] = t
     end
   end
+  return topics, ran_out
 end
 
-while #answers - 4 < most do
+local function best_of(topics)
   local best, from = nil, nil
   for _, t in ipairs(topics) do
     local found = head(t)
     if found and (not best or before(found, best)) and may_hand_out(t) then best, from = found, t end
   end
-  if not best then break end
-  hand_out(from, best)
+  return best, from
 end
-answers[2], answers[3] = text(opens), ran_out
-return answers
+
+register('pop', ALWAYS, function()
+  lane, room, opens, answers = ARGV[3], read_room(13 + ARGV[12]), -1, { clock, '-1', '0', {} }
+  local topics, ran_out = asked_for()
+  for _ = 1, ARGV[4] do
+    local best, from = best_of(topics)
+    if not best then break end
+    hand_out(from, best)
+  end
+  answers[2], answers[3] = text(opens), ran_out
+  return answers
+end)
+end

@@ -39,7 +39,7 @@ async fn calls_and_messages_follow_a_slot_that_moves() {
     let from = cluster.begin_migration(slot, 1);
     assert_eq!(count(&conn, &key).await, Ok(2), "it is still where it was");
     cluster.move_keys(slot, from, 1);
-    // ASK, and NOSCRIPT there.
+    // ASK, and a function that is not known there.
     assert_eq!(count(&conn, &key).await, Ok(3));
     assert_eq!(count(&conn, &format!("{{{key}}}new")).await, Ok(1), "new ones begin there");
     cluster.end_migration(slot, from, 1);

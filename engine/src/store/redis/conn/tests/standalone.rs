@@ -15,7 +15,7 @@ async fn a_script_is_sent_along_when_the_server_does_not_know_it() {
     let server = Standalone::start(&[]);
     let conn = open(&server.url()).await;
     assert_eq!(count(&conn, "n").await, Ok(1));
-    server.plain().ask(&["SCRIPT", "FLUSH"]);
+    server.plain().ask(&["FUNCTION", "FLUSH"]);
     assert_eq!(count(&conn, "n").await, Ok(2));
     assert_eq!(count(&conn, "n").await, Ok(3));
     let stats = server.plain().ask(&["INFO", "commandstats"]);
