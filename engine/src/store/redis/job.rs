@@ -56,7 +56,7 @@ impl Fresh {
         Fresh {
             flags: flags(&new.spec),
             ttr_ms: new.spec.ttr.map_or(0, Ttr::as_ms),
-            to: destination(&new.spec).into(),
+            to: destination(&new.spec),
             rest,
         }
     }
