@@ -13,4 +13,5 @@ mod served;
 mod beanstalk;
 mod push;
 mod start;
+mod ways;
 mod work;
