@@ -26,7 +26,7 @@ use self::fault::{Fault, Then};
 use self::link::{Link, Place};
 use self::listen::{Listener, Source};
 use self::sentinel::Watched;
-use super::address::{Address, Kind};
+use super::address::{Address, Kind, Node};
 use crate::error::{Error, Result};
 
 /// How long a call may go without its answer.
@@ -148,15 +148,22 @@ impl Conn {
         let mut call = redis::cmd("FCALL");
         call.arg(&script.name).arg(1).arg(key).arg(&args);
         let answer = match self.run(key, &call).await {
-            Err(fault) if fault.then == Then::SendScript => {
-                let mut load = redis::cmd("FUNCTION");
-                load.arg("LOAD").arg("REPLACE").arg(&script.library.text);
-                self.run(key, &load).await.map_err(Fault::of_a_call)?;
+            Err(Fault { then: Then::SendLibrary(node), .. }) => {
+                self.load(&node, &script.library).await.map_err(Fault::of_a_call)?;
                 self.run(key, &call).await
             }
             answer => answer,
         };
         answer.map_err(Fault::of_a_call)
+    }
+
+    async fn load(&self, node: &Node, library: &Library) -> Result<Value, Fault> {
+        let mut load = redis::cmd("FUNCTION");
+        load.arg("LOAD").arg("REPLACE").arg(&library.text);
+        match &self.way {
+            Way::One { link, .. } => link.call(&load).await,
+            Way::Many(cluster) => cluster.call_at(node, &load).await,
+        }
     }
 
     /// One command on the node that has this key; `args[0]` is the command's name.

@@ -5,11 +5,6 @@
 //! rarer is decided by the machine here, and carried out by a script that looks whether the job is still
 //! what it was. See `lua/common.lua` for what lies where.
 
-#![cfg_attr(
-    not(any(test, feature = "testkit")),
-    allow(dead_code, reason = "only tests go by a clock that is given, one call after the other")
-)]
-
 mod address;
 mod clock;
 mod conn;

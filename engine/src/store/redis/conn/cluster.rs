@@ -70,10 +70,15 @@ impl Cluster {
                     self.shared.look.notify_one();
                     return answer;
                 }
-                Some(Then::Nothing | Then::SendScript) | None => return answer,
+                Some(Then::Nothing | Then::SendLibrary(_)) | None => return answer,
             };
         }
         answer
+    }
+
+    /// One command on this very node.
+    pub(super) async fn call_at(&self, node: &Node, command: &Cmd) -> Result<Value, Fault> {
+        self.shared.link(node).call(command).await
     }
 
     /// Who has this channel.

@@ -24,8 +24,8 @@ pub(super) enum Then {
     Reconnect,
     /// This server cannot do it, at least now: another may be in its place.
     LookAround,
-    /// The library has to be sent first.
-    SendScript,
+    /// This node has to be sent the library first.
+    SendLibrary(Node),
     /// The key is there now.
     Follow(Node),
     /// The key is on its way there.
@@ -68,7 +68,7 @@ impl Fault {
         };
         match code {
             "ERR" if detail.starts_with("Function not found") => {
-                unavailable(Then::SendScript, "does not know a function")
+                unavailable(Then::SendLibrary(node.clone()), "does not know a function")
             }
             "MOVED" | "ASK" => Fault::elsewhere(code, detail, node),
             "READONLY" => unavailable(Then::LookAround, "is a replica and takes no writes"),

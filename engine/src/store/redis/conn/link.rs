@@ -119,7 +119,7 @@ impl Link {
         let useless = match fault.then {
             Then::Reconnect => true,
             Then::LookAround => self.watched,
-            Then::Nothing | Then::SendScript | Then::Follow(_) | Then::Ask(_) => false,
+            Then::Nothing | Then::SendLibrary(_) | Then::Follow(_) | Then::Ask(_) => false,
         };
         if useless {
             self.state.lose(number, fault.error.clone());

@@ -15,7 +15,7 @@ async fn each_key_is_served_by_its_primary() {
         assert_eq!(count(&conn, &key).await, Ok(2), "by its name alone");
         assert_eq!(cluster.nodes[node].ask(&["GET", &key]).text(), "2");
         let stats = cluster.nodes[node].ask(&["INFO", "commandstats"]);
-        assert!(stats.text().contains("cmdstat_eval:calls=1,"), "{stats:?}");
+        assert!(stats.text().contains("cmdstat_function|load:calls=1,"), "{stats:?}");
     }
     assert!(conn.away_since().is_none());
     let error = refusal(&format!("redis://127.0.0.1:{}", cluster.nodes[0].port)).await;

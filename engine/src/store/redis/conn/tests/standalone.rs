@@ -8,7 +8,7 @@ fn connections(server: &Standalone) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_is_sent_along_when_the_server_does_not_know_it() {
+async fn a_library_is_sent_when_the_server_does_not_know_it() {
     if !there() {
         return;
     }
@@ -19,8 +19,8 @@ async fn a_script_is_sent_along_when_the_server_does_not_know_it() {
     assert_eq!(count(&conn, "n").await, Ok(2));
     assert_eq!(count(&conn, "n").await, Ok(3));
     let stats = server.plain().ask(&["INFO", "commandstats"]);
-    assert!(stats.text().contains("cmdstat_eval:calls=2,"), "{stats:?}");
-    assert!(stats.text().contains("cmdstat_evalsha:calls=3,"), "{stats:?}");
+    assert!(stats.text().contains("cmdstat_function|load:calls=2,"), "{stats:?}");
+    assert!(stats.text().contains("cmdstat_fcall:calls=5,"), "{stats:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
