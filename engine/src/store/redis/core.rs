@@ -1,6 +1,6 @@
 //! What all calls share: the connection, and what this instance alone knows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -44,8 +44,8 @@ pub(super) struct Known {
     pub(super) waiters: Waiters,
     pub(super) stats: Stats,
     pub(super) watch: StepWatch,
-    /// What was handed out to each owner, and perhaps settled since.
-    pub(super) owned: BTreeMap<Owner, BTreeSet<u64>>,
+    /// What was handed out to somebody who may let go of all, and was not settled here since.
+    pub(super) owned: HashMap<u64, Owner>,
     /// When the clock brings the next thing.
     pub(super) wake: Wake,
 }

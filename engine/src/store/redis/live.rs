@@ -123,7 +123,7 @@ async fn listen(
             },
             // Whatever was said meanwhile is not known.
             Heard::Again => {
-                core.known().waiters.topics().into_iter().for_each(|topic| changed.topic(topic));
+                core.known().waiters.topics().cloned().for_each(|topic| changed.topic(topic));
                 let _ = sooner.send(None);
             }
         }

@@ -147,7 +147,8 @@ impl Core {
                     && after.as_ref().is_none_or(|after| topic > after)
             }
         };
-        for topic in self.known().waiters.topics().into_iter().filter(fits) {
+        let waited_for: Vec<Topic> = self.known().waiters.topics().cloned().collect();
+        for topic in waited_for.into_iter().filter(fits) {
             topics.entry(topic.clone()).or_insert_with(|| self.only_waited_for(topic));
         }
         let mut topics: Vec<TopicInfo> = topics.into_values().collect();
@@ -192,7 +193,7 @@ impl Core {
             topics += reply.u64()?;
             sum += counts(&mut reply)?;
         }
-        let waited_for = self.known().waiters.topics();
+        let waited_for: Vec<Topic> = self.known().waiters.topics().cloned().collect();
         for topic in waited_for {
             let there = self.topics_there(&topic).await?;
             topics += u64::from(!there);

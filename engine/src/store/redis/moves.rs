@@ -146,6 +146,18 @@ impl Core {
     }
 
     pub(super) async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
+        let ends: Vec<Option<u64>> = batch.iter().map(ended_by).collect();
+        let answers = self.settle_each(batch).await?;
+        let owned = &mut self.known().owned;
+        for (number, answer) in ends.into_iter().zip(&answers) {
+            if let (Some(number), Ok(_)) = (number, answer) {
+                owned.remove(&number);
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn settle_each(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
         let mut answers = Vec::with_capacity(batch.len());
         let mut batch = batch.into_iter().peekable();
         while let Some(settle) = batch.next() {
@@ -330,12 +342,16 @@ impl Core {
     /// Remembers whose lease this is.
     pub(super) fn own(&self, owner: Option<Owner>, number: u64) {
         if let Some(owner) = owner {
-            self.known().owned.entry(owner).or_default().insert(number);
+            self.known().owned.insert(number, owner);
         }
     }
 
     pub(super) async fn let_go(&self, owner: Owner, how: LetGo) -> Result<u64> {
-        let numbers = self.known().owned.remove(&owner).unwrap_or_default();
+        let mut numbers: Vec<u64> = {
+            let owned = &mut self.known().owned;
+            owned.extract_if(|_, of| *of == owner).map(|(number, _)| number).collect()
+        };
+        numbers.sort_unstable();
         let mut count = 0;
         for number in numbers {
             count += u64::from(self.let_go_of(owner, number, how).await?);
@@ -398,6 +414,14 @@ impl Seen {
     pub(super) fn read(reply: &mut Reply, now: Now) -> Result<Seen> {
         let kept = Kept::decode(reply.number()?, &reply.bytes()?)?;
         Ok(Seen { kept, settings: decode_settings(&reply.bytes()?)?, now })
+    }
+}
+
+/// The job whose lease a settle ends or ties to nobody.
+fn ended_by(settle: &Settle) -> Option<u64> {
+    match (&settle.key, &settle.verdict) {
+        (_, Verdict::Touch { .. }) | (Key::Named(..), _) => None,
+        (Key::Number(number), _) => Some(*number),
     }
 }
 

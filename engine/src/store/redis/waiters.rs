@@ -15,6 +15,8 @@ use crate::topic::Topic;
 pub(super) struct Waiters {
     came: u64,
     calls: BTreeMap<u64, Call>,
+    /// How often each topic is named.
+    named: BTreeMap<Topic, u64>,
     /// When the rate of a topic that someone waits for lets something out again.
     pub(super) opens: Option<Tick>,
 }
@@ -34,13 +36,25 @@ impl Waiters {
         answer: oneshot::Sender<Result<Vec<Delivery>>>,
     ) -> u64 {
         self.came += 1;
+        for topic in named(&ask) {
+            *self.named.entry(topic.clone()).or_default() += 1;
+        }
         let end = now.plus_ms(duration_ms(ask.wait));
         self.calls.insert(self.came, Call { ask, end, answer });
         self.came
     }
 
     pub(super) fn leave(&mut self, came: u64) -> Option<Call> {
-        self.calls.remove(&came)
+        let call = self.calls.remove(&came)?;
+        for topic in named(&call.ask) {
+            if let Some(count) = self.named.get_mut(topic) {
+                *count -= 1;
+                if *count == 0 {
+                    self.named.remove(topic);
+                }
+            }
+        }
+        Some(call)
     }
 
     /// Everyone in line who could be given a job of these topics; of all, if none are named.
@@ -69,35 +83,27 @@ impl Waiters {
         self.calls.values().filter(|call| call.ask.lane == Lane::Pull).count() as u64
     }
 
-    /// How many name this topic.
+    /// How often a topic is named.
     pub(super) fn naming(&self, topic: &Topic) -> u64 {
-        self.calls.values().filter(|call| names(&call.ask, topic)).count() as u64
+        self.named.get(topic).copied().unwrap_or_default()
     }
 
     /// Every topic that is named.
-    pub(super) fn topics(&self) -> BTreeSet<Topic> {
-        self.calls.values().flat_map(|call| named(&call.ask)).cloned().collect()
+    pub(super) fn topics(&self) -> impl Iterator<Item = &Topic> {
+        self.named.keys()
     }
 
     /// Those of them in a bucket, one a line.
     pub(super) fn topics_in(&self, keys: &Keys, bucket: Bucket) -> Vec<u8> {
-        if self.calls.is_empty() {
-            return Vec::new();
-        }
-        let topics = self.topics();
-        let here = topics.iter().filter(|topic| keys.bucket_of(topic) == bucket);
+        let here = self.topics().filter(|topic| keys.bucket_of(topic) == bucket);
         here.map(Topic::as_str).collect::<Vec<_>>().join("\n").into_bytes()
     }
 }
 
-/// The topics that an ask names.
-pub(super) fn named(ask: &Ask) -> &[Topic] {
+/// The topics that an ask names, each once.
+pub(super) fn named(ask: &Ask) -> BTreeSet<&Topic> {
     match &ask.from {
-        Source::These(topics) => topics,
-        Source::Any => &[],
+        Source::These(topics) => topics.iter().collect(),
+        Source::Any => BTreeSet::new(),
     }
-}
-
-fn names(ask: &Ask, topic: &Topic) -> bool {
-    named(ask).contains(topic)
 }

@@ -7,26 +7,27 @@
 -- Answers  the clock, then of each job: `n`ew or `p` (replaced), number, due, stage, topic's number;
 --          `k`ept, number, job; `x` already there; `o`ther topic that has the id, its name
 do
-local function conflicts(tno, id)
-  local all = call('HGET', B .. 'ids', id)
+-- The job that a topic has under an id, or the topic that alone may have it.
+local function conflicts(tno, all)
   if not all then return nil, nil end
-  local same = tno and named(tno, id)
+  local same = tno and among(all, tno)
   if same or ARGV[5] ~= '1' then return same, nil end
   return nil, call('HGET', of_topic(struct.unpack('>I4', all), 's'), 'name')
 end
 
 local function add(at)
   local topic, id, on_conflict, kind, ms, priority, flags, held, ttr, to, rest = unpack(ARGV, at, at + 10)
-  local how, same, other = 'n', conflicts(number_of(topic), id)
+  local tno, all = number_of(topic), call('HGET', B .. 'ids', id)
+  local how, same, other = 'n', conflicts(tno, all)
   if other then return { 'o', other } end
   if same then
     if on_conflict == 'r' then return { 'x' } end
     local old = load(same)
     if on_conflict == 'k' then return { 'k', same, stored(old) } end
     remove(old)
-    how = 'p'
+    how, all = 'p', call('HGET', B .. 'ids', id)
   end
-  local tno = made(topic)
+  tno = tno or made(topic)
   local due = tonumber(ms)
   if kind == 'd' then due = due == 0 and now or math.ceil(wall / 1000) + due end
   local j = {
@@ -41,7 +42,7 @@ local function add(at)
   end
   stand(j)
   save(j)
-  call('HSET', B .. 'ids', id, (call('HGET', B .. 'ids', id) or '') .. entry(j))
+  call('HSET', B .. 'ids', id, (all or '') .. entry(j))
   call('HINCRBY', of_topic(tno, 's'), 'added', 1)
   return { how, j.n, text(due), j.st, tno }
 end

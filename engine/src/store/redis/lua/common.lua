@@ -198,10 +198,8 @@ end
 
 local function entry(j) return pack('>I4', j.tno) .. j.n end
 
--- The number of the job that a topic has under an id.
-local function named(tno, id)
-  local all = call('HGET', B .. 'ids', id)
-  if not all then return nil end
+-- The number of a topic's job among all that have an id.
+local function among(all, tno)
   for at = 1, #all, 12 do
     if struct.unpack('>I4', all, at) == tonumber(tno) then return string.sub(all, at + 4, at + 11) end
   end
@@ -262,16 +260,18 @@ end
 local function find(at)
   if ARGV[at] == 'n' then return load(ARGV[at + 1]) end
   local tno = number_of(ARGV[at + 1])
-  local number = tno and named(tno, ARGV[at + 2])
+  local all = tno and call('HGET', B .. 'ids', ARGV[at + 2])
+  local number = all and among(all, tno)
   return number and load(number)
 end
 
 -- A job that is due is ready, since now.
 local function make_ready(j)
-  local is = {}
-  for key, value in pairs(j) do is[key] = value end
-  is.st, is.at = READY, tick
-  move(j, is)
+  leave(j)
+  j.st, j.at = READY, tick
+  call('ZADD', of_topic(j.tno, 'o'), j.due, j.n)
+  stand(j)
+  save(j)
 end
 
 -- Makes jobs of a topic ready that are due, so many at most of a kind; whether there may be more.

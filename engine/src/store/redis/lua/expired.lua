@@ -7,7 +7,13 @@ register('expired', ALWAYS, function()
   for _, tno in ipairs(call('ZRANGEBYSCORE', B .. 'tick', '-inf', tick)) do
     local settings = call('HGET', of_topic(tno, 's'), 'settings') or ''
     for _, number in ipairs(call('ZRANGEBYSCORE', of_topic(tno, 'v'), '-inf', tick, 'LIMIT', 0, most)) do
-      answers[#answers + 1] = { number, call('HGET', B .. 'jobs', number), settings }
+      local found = call('HGET', B .. 'jobs', number)
+    -- An entry without a job is none.
+    if found then
+      answers[#answers + 1] = { number, found, settings }
+    else
+      call('ZREM', of_topic(tno, 'v'), number)
+    end
     end
     if #answers > most then break end
   end

@@ -113,21 +113,22 @@ local function lease_ms(ttr, t)
 end
 
 local function hand_out(t, found)
-  local was = load(string.sub(found, 13))
-  local ttr = tonumber(ARGV[7])
-  if ttr == 0 then ttr = was.ttr end
+  local j = load(string.sub(found, 13))
+  local ready_since, ttr = j.at, tonumber(ARGV[7])
+  if ttr == 0 then ttr = j.ttr end
   if ttr == 0 then ttr = tonumber(t.ttr or ARGV[8]) end
-  local is = {}
-  for key, value in pairs(was) do is[key] = value end
-  is.st, is.version, is.attempt = RESERVED, was.version + 1, was.attempt + 1
-  is.hand_outs, is.reserves = was.hand_outs + 1, was.reserves + 1
-  is.at = tick + lease_ms(ttr, t) * 1000
-  local lease = string.sub(redis.sha1hex(ARGV[5] .. was.n), 1, 16)
-  is.hold = lease .. pack('>I8I8', tick, ttr) .. ARGV[6]
   take_token(t)
-  take_room(t, was)
-  move(was, is)
-  answers[#answers + 1] = { is.n, stored(is), text(was.at), t.settings or '' }
+  take_room(t, j)
+  leave(j)
+  j.st, j.version, j.attempt = RESERVED, j.version + 1, j.attempt + 1
+  j.hand_outs, j.reserves = j.hand_outs + 1, j.reserves + 1
+  j.at = tick + lease_ms(ttr, t) * 1000
+  local lease = string.sub(redis.sha1hex(ARGV[5] .. j.n), 1, 16)
+  j.hold = lease .. pack('>I8I8', tick, ttr) .. ARGV[6]
+  stand(j)
+  local bytes = stored(j)
+  call('HSET', B .. 'jobs', j.n, bytes)
+  answers[#answers + 1] = { j.n, bytes, text(ready_since), t.settings or '' }
 end
 
 -- The topics that are asked for, and 1 if a lease of theirs ran out.
