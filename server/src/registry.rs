@@ -7,6 +7,7 @@
 mod roster;
 mod worker;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -37,6 +38,8 @@ pub(crate) struct Registry<S = Store> {
     store: Arc<S>,
     roster: Mutex<Roster>,
     came: broadcast::Sender<Came>,
+    /// What of the store's key-value side is known already, by the version of each.
+    seen: Mutex<HashMap<Id, u64>>,
     /// Whether the last heartbeat could not be stored.
     unsaved: AtomicBool,
 }
@@ -54,13 +57,22 @@ impl<S: Queue> Registry<S> {
     /// The registry of a store, with those who were registered before, each for a full lease.
     pub(crate) async fn open(store: Arc<S>) -> Result<Registry<S>> {
         let (came, _) = broadcast::channel(CAME_MAX);
-        let registry =
-            Registry { store, roster: Mutex::default(), came, unsaved: AtomicBool::new(false) };
-        registry.load().await?;
+        let registry = Registry {
+            store,
+            roster: Mutex::default(),
+            came,
+            seen: Mutex::default(),
+            unsaved: AtomicBool::new(false),
+        };
+        registry.refresh().await?;
         Ok(registry)
     }
 
-    async fn load(&self) -> Result<()> {
+    /// Takes over what others have stored since it was last looked: who came, who was heard of, who
+    /// is gone.
+    pub(crate) async fn refresh(&self) -> Result<()> {
+        let before: HashSet<Id> = self.seen().keys().cloned().collect();
+        let mut there = HashSet::new();
         let mut after = None;
         loop {
             let page = KvQuery::Prefix { prefix: PREFIX.into(), after, limit: PAGE_MAX };
@@ -69,14 +81,47 @@ impl<S: Queue> Registry<S> {
             for entry in &page {
                 let id = entry.key[PREFIX.len()..].parse::<Id>();
                 match id.and_then(|id| Ok((id, Said::decode(&entry.value)?))) {
-                    Ok((id, said)) => drop(self.roster().put(id, said, now)),
+                    Ok((id, said)) => {
+                        there.insert(id.clone());
+                        self.hear(id, said, entry.version, now);
+                    }
                     Err(why) => tracing::warn!(key = %entry.key, "a worker cannot be read: {why}"),
                 }
             }
             match page.last() {
                 Some(last) if page.len() == PAGE_MAX => after = Some(last.key.clone()),
-                _ => return Ok(()),
+                _ => break,
             }
+        }
+        for gone in before.difference(&there) {
+            self.seen().remove(gone);
+            // Whoever lapsed here is gone already.
+            let _ = self.roster().remove(gone, self.now());
+        }
+        Ok(())
+    }
+
+    /// Takes over what was stored of a worker, unless it is what is known.
+    fn hear(&self, id: Id, said: Said, version: u64, now: Now) {
+        if self.seen().insert(id.clone(), version) == Some(version) {
+            return;
+        }
+        let mut roster = self.roster_at(now);
+        let as_before = roster.said(&id) == Some(&said);
+        let heard = match as_before {
+            true => roster.keep(&id, None, now),
+            false => {
+                let worker = roster.put(id, said, now).worker;
+                let lives = worker.said.state == State::Live;
+                let came = if lives { worker.said.topics.clone() } else { Arc::default() };
+                Ok((worker, came))
+            }
+        };
+        drop(roster);
+        if let Ok((worker, came)) = heard
+            && !came.is_empty()
+        {
+            self.tell(&worker, came);
         }
     }
 
@@ -205,7 +250,9 @@ impl<S: Queue> Registry<S> {
     async fn write(&self, id: &Id, said: &Said) -> Result<()> {
         let (value, ttl) = (Some(said.encode()), Some(said.lease));
         let write = KvWrite { key: key(id), value, expect: Expect::Any, ttl };
-        self.store.kv_write(write).await.map(drop)
+        let version = self.store.kv_write(write).await?;
+        self.seen().insert(id.clone(), version);
+        Ok(())
     }
 
     async fn erase(&self, id: &Id) -> Result<()> {
@@ -215,6 +262,10 @@ impl<S: Queue> Registry<S> {
             Err(why) if why.code() == Code::NotFound => Ok(()),
             erased => erased.map(drop),
         }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, HashMap<Id, u64>> {
+        self.seen.lock().expect("nobody panics holding it")
     }
 
     fn now(&self) -> Now {

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::Context;
 use linger::store::Options;
@@ -25,6 +26,7 @@ use crate::front::port::Port;
 use crate::listen::listen;
 use crate::push::Pushing;
 use crate::registry::Registry;
+use crate::secrets::Secrets;
 use crate::sink::Sinks;
 use crate::store::Store;
 
@@ -253,6 +255,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let opened = {
         let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
         let (pushing, archiving, sinks) = (pushing.clone(), archiving.clone(), sinks.clone());
+        let stopping = stopping.clone();
         tokio::task::spawn_blocking(move || {
             let store = Arc::new(open(&app, &config, &runtime)?);
             let secrets = app.secrets().load(&*store);
@@ -261,6 +264,11 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
             let registry = Arc::new(registry.context("cannot read who is registered")?);
             app.set_registry(registry.clone());
             app.set_store(store.clone());
+            if let Place::Redis(_) = &config.store {
+                let (registry, secrets) = (registry.clone(), app.secrets().clone());
+                let heard = hear_of_others(store.clone(), registry, secrets, config.shared.poll);
+                runtime.spawn(stopping.run_until_cancelled_owned(heard));
+            }
             // Whatever its role: what ends here is known to nobody else.
             let begun = Archiving::start(store.clone(), &config.archive, front::http::ended);
             let _ = archiving.set(begun);
@@ -277,6 +285,26 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let port = Arc::new(Port::new(app.clone()));
     let listening = tokio::spawn(listen(listener, port, stopping.clone()));
     Ok(Running { address, app, stopping, opened, listening, beanstalkd, sinks, pushing, archiving })
+}
+
+/// Takes over, again and again, what other servers have stored: their workers, and secrets.
+async fn hear_of_others(
+    store: Arc<Store>,
+    registry: Arc<Registry>,
+    secrets: Arc<Secrets>,
+    every: Duration,
+) {
+    loop {
+        tokio::time::sleep(every).await;
+        let heard = async {
+            registry.refresh().await?;
+            secrets.load(&*store).await
+        };
+        // While it is away calls say so.
+        if let Err(why) = heard.await {
+            tracing::debug!("what others have stored cannot be read: {why}");
+        }
+    }
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
