@@ -179,20 +179,29 @@ impl Core {
 
     /// Pops now, or puts the call in line: its place there, if it waits.
     pub(super) async fn pop_or_wait(&self, ask: Ask, answer: Answer) -> Option<u64> {
-        loop {
-            let heard = self.heard();
-            let handed = self.hand_out(&ask).await;
-            let waits = matches!(&handed, Ok(jobs) if jobs.is_empty()) && !ask.wait.is_zero();
-            if !waits {
-                self.answer(answer, handed).await;
-                return None;
-            }
-            let now = self.now().tick;
-            let known = &mut self.known();
-            // What was heard before we stood in line was told to nobody.
-            if self.heard() == heard {
-                return Some(known.waiters.join(ask, now, answer));
-            }
+        let heard = self.heard();
+        let handed = self.hand_out(&ask).await;
+        if ask.wait.is_zero() || !matches!(&handed, Ok(jobs) if jobs.is_empty()) {
+            self.answer(answer, handed).await;
+            return None;
+        }
+        let now = self.now().tick;
+        let came = self.known().waiters.join(ask.clone(), now, answer);
+        // What was heard before it stood in line was told to others: it looks once more.
+        if self.heard() != heard
+            && let Ok(jobs) = self.hand_out(&ask).await
+            && !jobs.is_empty()
+        {
+            self.give(came, jobs).await;
+        }
+        Some(came)
+    }
+
+    /// Gives jobs to a call in line; if it has left, they are as if they had not been handed out.
+    async fn give(&self, came: u64, jobs: Vec<Delivery>) {
+        match self.leave_line(came).await {
+            Some(answer) => self.answer(answer, Ok(jobs)).await,
+            None => self.recall(jobs).await,
         }
     }
 
@@ -235,10 +244,7 @@ impl Core {
                 in_vain.extend(Some(ask).filter(|ask| ask.room.is_none()));
                 continue;
             }
-            match self.leave_line(came).await {
-                Some(answer) => self.answer(answer, Ok(jobs)).await,
-                None => self.recall(jobs).await,
-            }
+            self.give(came, jobs).await;
         }
         Ok(())
     }
