@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{FORECAST_BUCKETS_MAX, JobInfo, check_limit};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, excerpt};
 use crate::job::Id;
 use crate::machine::Stage;
 use crate::time::{Tick, Time};
@@ -85,6 +85,24 @@ pub enum Bodies {
 /// A place in a list that stays valid while jobs come and go. Opaque: only its store reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor(pub String);
+
+impl Cursor {
+    /// At a place in a store's order.
+    pub(crate) fn at([a, b, c]: [u64; 3]) -> Cursor {
+        Cursor(format!("{a:x}-{b:x}-{c:x}"))
+    }
+
+    /// The place that it is at.
+    pub(crate) fn place(&self) -> Result<[u64; 3]> {
+        let parts: Option<Vec<u64>> =
+            self.0.split('-').map(|part| u64::from_str_radix(part, 16).ok()).collect();
+        parts.and_then(|parts| parts.try_into().ok()).ok_or_else(|| {
+            let text = excerpt(&self.0);
+            let message = format!("`{text}` is not a cursor; give one from the page before");
+            Error::invalid("cursor", message)
+        })
+    }
+}
 
 /// Some jobs, and where to go on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::call::{CHANGE_BYTES, Shared};
 use super::read::record;
 use super::state::{Snapshot, SortKey, State};
-use crate::error::{Error, Result, excerpt};
+use crate::error::Result;
 use crate::machine::Owner;
 use crate::queue::{Bodies, Cursor, Filter, LetGo, Mode, PAGE_MAX, Page, Query, SCAN_MAX, Sweep};
 use crate::record::Move;
@@ -22,7 +22,7 @@ struct Slice {
 
 impl Shared {
     pub(crate) async fn browse(&self, query: Query) -> Result<Page> {
-        let mut after = query.cursor.as_ref().map(place_of).transpose()?;
+        let mut after = query.cursor.as_ref().map(Cursor::place).transpose()?;
         let mut page = Page::default();
         let prefix = query.filter.id_prefix.clone();
         let mut scanned = 0;
@@ -43,14 +43,14 @@ impl Shared {
                 });
                 if page.jobs.len() == query.limit {
                     let more = index + 1 < last || slice.next.is_some();
-                    page.cursor = more.then(|| cursor_at(*place));
+                    page.cursor = more.then(|| Cursor::at(*place));
                     return Ok(page);
                 }
             }
             after = slice.next;
             let cut = prefix.is_none() || scanned >= SCAN_MAX;
             if after.is_none() || cut {
-                page.cursor = after.map(cursor_at);
+                page.cursor = after.map(Cursor::at);
                 return Ok(page);
             }
         }
@@ -177,17 +177,4 @@ fn make_all(state: &mut State, numbers: &[u64], made: &Move, now: Now) -> u64 {
         changed += u64::from(state.make(slot, made, now).unwrap_or(false));
     }
     changed
-}
-
-fn cursor_at([a, b, c]: SortKey) -> Cursor {
-    Cursor(format!("{a:x}-{b:x}-{c:x}"))
-}
-
-fn place_of(cursor: &Cursor) -> Result<SortKey> {
-    let parts: Option<Vec<u64>> =
-        cursor.0.split('-').map(|part| u64::from_str_radix(part, 16).ok()).collect();
-    parts.and_then(|parts| parts.try_into().ok()).ok_or_else(|| {
-        let text = excerpt(&cursor.0);
-        Error::invalid("cursor", format!("`{text}` is not a cursor; give one from the page before"))
-    })
 }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::error::{Error, Result, excerpt};
+use crate::error::Result;
 use crate::machine::Stage;
 use crate::queue::{
     Bodies, Cursor, ERRORS_MAX, Filter, Forecast, Page, PausedFor, Query, SCAN_MAX, TopicInfo,
@@ -18,7 +18,7 @@ use super::state::State;
 
 impl State {
     pub(super) fn browse(&self, query: &Query, now: Now) -> Result<Page> {
-        let after = query.cursor.as_ref().map(place_of).transpose()?;
+        let after = query.cursor.as_ref().map(Cursor::place).transpose()?;
         let mut page = Page::default();
         let mut last = None;
         let mut walk = self.walk(&query.topic, &query.filter, after).peekable();
@@ -34,7 +34,7 @@ impl State {
                 break;
             }
         }
-        page.cursor = walk.peek().and(last).map(cursor_at);
+        page.cursor = walk.peek().and(last).map(Cursor::at);
         Ok(page)
     }
 
@@ -127,17 +127,4 @@ fn topic_info(topic: &Topic, orders: &Orders, now: Now) -> TopicInfo {
 
 fn fits(filter: &Filter, job: &Record) -> bool {
     filter.fits(job.life.stage(), job.life.due, &job.spec.id, job.notes.last_error())
-}
-
-fn cursor_at([a, b, c]: Place) -> Cursor {
-    Cursor(format!("{a:x}-{b:x}-{c:x}"))
-}
-
-fn place_of(cursor: &Cursor) -> Result<Place> {
-    let parts: Option<Vec<u64>> =
-        cursor.0.split('-').map(|part| u64::from_str_radix(part, 16).ok()).collect();
-    parts.and_then(|parts| parts.try_into().ok()).ok_or_else(|| {
-        let text = excerpt(&cursor.0);
-        Error::invalid("cursor", format!("`{text}` is not a cursor; give one from the page before"))
-    })
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::MissedTickBehavior;
 
 use super::clock::RedisClock;
 use super::conn::Heard;
@@ -100,14 +101,11 @@ impl Changed {
     }
 }
 
-/// What a bucket's clock has in store, sooner than was known.
-type Sooner = Bucket;
-
 async fn listen(
     core: Arc<Core>,
     mut heard: mpsc::UnboundedReceiver<Heard>,
     changed: Arc<Changed>,
-    sooner: mpsc::UnboundedSender<Option<Sooner>>,
+    sooner: mpsc::UnboundedSender<Option<Bucket>>,
 ) {
     while let Some(heard) = heard.recv().await {
         core.heard_something();
@@ -132,18 +130,23 @@ async fn listen(
 
 /// Serves those who wait: when something has changed, when a wait is over, and in every poll.
 async fn serve(core: Arc<Core>, changed: Arc<Changed>, poll: Duration) {
-    let mut left = poll;
+    let mut polls = tokio::time::interval(poll.max(LOOK_GAP));
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut everyone = false;
     loop {
-        let pause = core.next_of_waiters().unwrap_or(poll).max(LOOK_GAP).min(left);
-        let by_time = tokio::time::timeout(pause, changed.bell.notified()).await.is_err();
-        left = if by_time { left.saturating_sub(pause) } else { left };
-        let all = by_time && (left.is_zero() || core.rate_opens());
-        let topics = changed.take();
-        if left.is_zero() {
-            left = poll;
+        let pause = core.next_of_waiters().unwrap_or(poll).max(LOOK_GAP);
+        tokio::select! {
+            () = changed.bell.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+            _ = polls.tick() => everyone = true,
         }
+        // By the time and not by what woke us: where much is ready the bell always rings first.
+        everyone |= core.rate_opens();
+        let topics = changed.take();
         core.end_waits().await;
-        if let Err(error) = core.serve_of((!all).then_some(&topics)).await {
+        let served = core.serve_of((!everyone).then_some(&topics)).await;
+        everyone = served.is_err();
+        if let Err(error) = served {
             tracing::debug!(%error, "those who wait could not be served; they go on waiting");
             tokio::time::sleep(AGAIN_AFTER).await;
         }
@@ -165,7 +168,7 @@ impl Timer {
         Timer { core, clock, poll, next_us }
     }
 
-    async fn run(mut self, mut moments: mpsc::UnboundedReceiver<Option<Sooner>>) {
+    async fn run(mut self, mut moments: mpsc::UnboundedReceiver<Option<Bucket>>) {
         loop {
             let now_us = self.clock.now().wall_us;
             let due = (0..self.next_us.len()).filter(|at| self.next_us[*at] <= now_us).collect();
@@ -185,7 +188,7 @@ impl Timer {
         }
     }
 
-    fn sooner(&mut self, bucket: Option<Sooner>) {
+    fn sooner(&mut self, bucket: Option<Bucket>) {
         match bucket {
             Some(Bucket(at)) => self.next_us[usize::from(at)] = 0,
             None => self.next_us.fill(0),

@@ -8,7 +8,7 @@ use super::job::{Kept, decode_settings};
 use super::moves::Seen;
 use super::reply::{Reply, integer, strange};
 use super::scripts;
-use crate::error::{Error, Result, excerpt};
+use crate::error::Result;
 use crate::machine::Stage;
 use crate::queue::{
     Bodies, Cursor, ERRORS_MAX, Filter, Forecast, Page, PausedFor, Query, SCAN_MAX, TopicInfo,
@@ -39,16 +39,11 @@ pub(super) struct Walk {
 impl Core {
     /// The jobs of a topic in the order of the filter's stage, after a place. Bounds on the due time
     /// narrow the walk where the order is by due time.
-    pub(super) fn walk(
-        &self,
-        topic: &Topic,
-        filter: &Filter,
-        after: Option<Place>,
-    ) -> Result<Walk> {
+    pub(super) fn walk(&self, topic: &Topic, filter: &Filter, after: Option<Place>) -> Walk {
         let stage = filter.stage;
         let by_due = matches!(stage, None | Some(Stage::Delayed | Stage::Retry | Stage::Held));
         let edge = |due: Option<Time>| due.filter(|_| by_due).map(Time::as_ms);
-        Ok(Walk {
+        Walk {
             topic: topic.clone(),
             stage,
             start: edge(filter.due_after).unwrap_or_default(),
@@ -56,12 +51,12 @@ impl Core {
             after,
             fetched: VecDeque::new(),
             over: false,
-        })
+        }
     }
 
     pub(super) async fn browse(&self, query: &Query) -> Result<Page> {
-        let after = query.cursor.as_ref().map(place_of).transpose()?;
-        let mut walk = self.walk(&query.topic, &query.filter, after)?;
+        let after = query.cursor.as_ref().map(Cursor::place).transpose()?;
+        let mut walk = self.walk(&query.topic, &query.filter, after);
         let (mut page, mut last) = (Page::default(), None);
         for _ in 0..SCAN_MAX {
             let Some((place, Seen { kept, now, .. })) = walk.next(self).await? else {
@@ -79,7 +74,7 @@ impl Core {
             }
         }
         if walk.next(self).await?.is_some() {
-            page.cursor = last.map(cursor_at);
+            page.cursor = last.map(Cursor::at);
         }
         Ok(page)
     }
@@ -293,18 +288,5 @@ fn counts(reply: &mut Reply) -> Result<Counts> {
         reserved: reply.u64()?,
         dead: reply.u64()?,
         finished: reply.u64()?,
-    })
-}
-
-fn cursor_at([a, b, c]: Place) -> Cursor {
-    Cursor(format!("{a:x}-{b:x}-{c:x}"))
-}
-
-fn place_of(cursor: &Cursor) -> Result<Place> {
-    let parts: Option<Vec<u64>> =
-        cursor.0.split('-').map(|part| u64::from_str_radix(part, 16).ok()).collect();
-    parts.and_then(|parts| parts.try_into().ok()).ok_or_else(|| {
-        let text = excerpt(&cursor.0);
-        Error::invalid("cursor", format!("`{text}` is not a cursor; give one from the page before"))
     })
 }

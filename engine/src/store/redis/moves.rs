@@ -377,7 +377,7 @@ impl Core {
         let made = Move::bulk(sweep.bulk, sweep.by.clone());
         let limit = sweep.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let mut numbers = Vec::new();
-        let mut walk = self.walk(&sweep.topic, &sweep.filter, None)?;
+        let mut walk = self.walk(&sweep.topic, &sweep.filter, None);
         while numbers.len() < limit
             && let Some((_, seen)) = walk.next(self).await?
         {

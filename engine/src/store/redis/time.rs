@@ -14,7 +14,7 @@ use crate::time::{Now, Tick, Time, Wake};
 const AT_ONCE: u32 = 200;
 
 impl Core {
-    /// Does what the clock has brought to all buckets, and serves those who wait.
+    /// Does what the clock has brought to all buckets.
     pub(super) async fn tick(&self) -> Result<()> {
         let now = self.now();
         {
