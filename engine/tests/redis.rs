@@ -304,30 +304,3 @@ async fn under_sentinels_nothing_is_lost_when_the_master_hands_over() {
     }
     assert_eq!(drain(&store, 200).await.len(), 200);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_a_rate_is_served_though_other_topics_are_never_quiet() {
-    let Some(fleet) = Fleet::start() else { return };
-    let (one, other) = (fleet.instance().await, fleet.instance().await);
-    let rate = Some("5".parse().unwrap());
-    let settings = linger::topic::Settings { rate, ..Default::default() };
-    let set = TopicChange::Set(Box::new(settings));
-    one.configure(&topic("slow"), set).await.unwrap();
-    for n in 0..7 {
-        add(&one, Job::new("slow", "x").id(n.to_string())).await;
-    }
-    let served = async {
-        for _ in 0..7 {
-            pop(&one, "slow", MINUTE).await.expect("the rate lets it out");
-        }
-    };
-    let noise = async {
-        for n in 0.. {
-            add(&other, Job::new(format!("noise-{n}"), "x")).await;
-        }
-    };
-    tokio::select! {
-        () = served => {}
-        () = noise => {}
-    }
-}
