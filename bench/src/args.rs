@@ -6,16 +6,19 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 pub(crate) const HELP: &str = "\
-usage: linger-bench engine|http|grpc|beanstalk|push [options]
+usage: linger-bench engine|http|grpc|beanstalk|push|redis [options]
 
 engine     the embedded store, beside an engine without an index and beside the bare file
 http       the server over HTTP, beside a bare JSON echo
 grpc       the same over gRPC, beside a bare echo of that and beside HTTP
 beanstalk  its beanstalkd port, beside beanstalkd and beside Redis with scripts
 push       what it pushes to webhooks, beside a bare loop of posts
+redis      a store on Redis, beside a bare queue of scripts there and beside BullMQ
 
-  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m; all others 10k
-  --only LIST     only these parts: keep, rates, lateness, stalls; the servers have rates and lateness
+  --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m; redis 100k, of
+                  which it tells the memory; all others 10k
+  --only LIST     only these parts: keep, rates, lateness, stalls; the servers have rates and lateness,
+                  redis has keep, rates, lateness and takeover
   --rates TEXT    of the rates only those whose names have this in them
   --quick         shorter rounds
   --smoke         next to nothing, to see that it runs
@@ -23,11 +26,13 @@ push       what it pushes to webhooks, beside a bare loop of posts
   --json FILE     the figures for programs, too
   --linger FILE   this server is measured, and not the one of this tree
   --beanstalkd FILE, --redis FILE
-                  these programs stand beside it; else those in PATH or in target/tools/bin
+                  these programs are run; else those in PATH or in target/tools/bin
 ";
 
 /// What can be measured.
-const WHAT: &str = "`engine`, `http`, `grpc`, `beanstalk` or `push`";
+const WHAT: &str = "`engine`, `http`, `grpc`, `beanstalk`, `push` or `redis`";
+
+const PARTS: &str = "keep, rates, lateness, stalls or takeover";
 
 pub(crate) enum Command {
     Help,
@@ -36,6 +41,7 @@ pub(crate) enum Command {
     Grpc(Box<Args>),
     Beanstalk(Box<Args>),
     Push(Box<Args>),
+    Redis(Box<Args>),
     /// A store in a process of its own, to be watched and killed.
     Child {
         folder: PathBuf,
@@ -64,6 +70,8 @@ pub(crate) enum Part {
     Rates,
     Lateness,
     Stalls,
+    /// What comes of an instance's jobs when it is killed.
+    Takeover,
 }
 
 /// How long and how often.
@@ -82,6 +90,8 @@ pub(crate) struct Effort {
     pub(crate) rest: Duration,
     /// How large the log's files are.
     pub(crate) segment_bytes: u32,
+    /// How long instances that share a store keep their buckets without a word.
+    pub(crate) lease: Duration,
 }
 
 const FULL: Effort = Effort {
@@ -94,6 +104,7 @@ const FULL: Effort = Effort {
     idle: Duration::from_secs(10),
     rest: Duration::from_secs(60),
     segment_bytes: 64 << 20,
+    lease: Duration::from_secs(3),
 };
 
 const QUICK: Effort = Effort {
@@ -116,6 +127,7 @@ const SMOKE: Effort = Effort {
     idle: Duration::from_millis(100),
     rest: Duration::from_millis(100),
     segment_bytes: 1 << 20,
+    lease: Duration::from_millis(500),
 };
 
 pub(crate) fn parse() -> Result<Command, String> {
@@ -125,7 +137,7 @@ pub(crate) fn parse() -> Result<Command, String> {
 fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut args = Args {
         sizes: Vec::new(),
-        only: vec![Part::Keep, Part::Rates, Part::Lateness, Part::Stalls],
+        only: vec![Part::Keep, Part::Rates, Part::Lateness, Part::Stalls, Part::Takeover],
         rates: String::new(),
         effort: FULL,
         folder: None,
@@ -178,6 +190,10 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
             let sizes = sizes_of(&[10_000]);
             Ok(Command::Push(Box::new(Args { sizes, ..args })))
         }
+        Some("redis") => {
+            let sizes = sizes_of(&[100_000]);
+            Ok(Command::Redis(Box::new(Args { sizes, ..args })))
+        }
         Some(other) => Err(format!("there is no `{other}`; say {WHAT}").into()),
         None => Err(format!("say what to measure: {WHAT}").into()),
     }
@@ -193,7 +209,8 @@ fn part(text: &str) -> Result<Part, lexopt::Error> {
         "rates" => Ok(Part::Rates),
         "lateness" => Ok(Part::Lateness),
         "stalls" => Ok(Part::Stalls),
-        _ => Err(format!("there is no part `{text}`; give keep, rates, lateness or stalls").into()),
+        "takeover" => Ok(Part::Takeover),
+        _ => Err(format!("there is no part `{text}`; give {PARTS}").into()),
     }
 }
 

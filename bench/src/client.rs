@@ -114,6 +114,7 @@ pub(crate) fn pop_path() -> String {
 
 /// The path and the request that finish the job of an answer, if it has one.
 pub(crate) fn finish_of(answer: &str) -> Option<(String, String)> {
-    let path = format!("/v1/topics/{DUE}/jobs/{}/finish", field(answer, "id")?);
+    let (topic, id) = (field(answer, "topic")?, field(answer, "id")?);
+    let path = format!("/v1/topics/{topic}/jobs/{id}/finish");
     Some((path, format!(r#"{{"lease":"{}"}}"#, field(answer, "lease")?)))
 }

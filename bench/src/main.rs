@@ -5,6 +5,7 @@ mod bare;
 mod beanstalk;
 mod child;
 mod client;
+mod consumer;
 mod disk;
 mod engine;
 mod grpc;
@@ -13,10 +14,12 @@ mod load;
 mod machine;
 mod process;
 mod push;
+mod redis;
 mod report;
 mod run;
 mod server;
 mod spread;
+mod tools;
 mod work;
 
 use std::process::ExitCode;
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Ok(Command::Grpc(args)) => grpc::run(&args),
         Ok(Command::Beanstalk(args)) => beanstalk::run(&args),
         Ok(Command::Push(args)) => push::run(&args),
+        Ok(Command::Redis(args)) => redis::run(&args),
         Ok(Command::Child { folder, segment_bytes }) => child::run(&folder, segment_bytes),
         Err(wrong) => {
             eprintln!("linger-bench: {wrong}; see linger-bench --help");

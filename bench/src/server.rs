@@ -13,12 +13,18 @@ use crate::{Result, process};
 
 /// The programs as they are now.
 pub(crate) struct Programs {
-    linger: PathBuf,
+    linger: Linger,
     echo: PathBuf,
     grpc_echo: PathBuf,
     receiver: PathBuf,
     bare_push: PathBuf,
 }
+
+/// The server to be measured.
+pub(crate) struct Linger(PathBuf);
+
+/// What cargo says that it has made.
+struct Made(Vec<Value>);
 
 /// A server that runs; it ends with this.
 pub(crate) struct Server {
@@ -41,39 +47,16 @@ const START_MAX: Duration = Duration::from_secs(10);
 impl Programs {
     /// Builds them, so that what is measured is what stands in the tree.
     pub(crate) fn build(linger: Option<&Path>) -> Result<Programs> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "-p", "linger-server", "--bin", "linger"]);
-        for example in ["echo", "grpc_echo", "receiver", "bare_push"] {
-            build.args(["--example", example]);
-        }
-        build.args(["--message-format", "json-render-diagnostics"]);
-        build.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-        if !cfg!(debug_assertions) {
-            build.arg("--release");
-        }
-        let output = build.stderr(Stdio::inherit()).output()?;
-        if !output.status.success() {
-            return Err("the server could not be built".into());
-        }
-        let made: Vec<Value> = output
-            .stdout
-            .split(|byte| *byte == b'\n')
-            .filter_map(|line| serde_json::from_slice(line).ok())
-            .collect();
-        let program = |name: &str| -> Result<PathBuf> {
-            let of =
-                |line: &&Value| line["target"]["name"] == name && line["executable"].is_string();
-            let line = made.iter().find(of).ok_or_else(|| format!("{name} was not built"))?;
-            Ok(line["executable"].as_str().unwrap_or_default().into())
-        };
-        let linger = linger.map_or_else(|| program("linger"), |linger| Ok(linger.to_owned()))?;
+        let made = Made::build(&["echo", "grpc_echo", "receiver", "bare_push"])?;
         Ok(Programs {
-            linger,
-            echo: program("echo")?,
-            grpc_echo: program("grpc_echo")?,
-            receiver: program("receiver")?,
-            bare_push: program("bare_push")?,
+            linger: match linger {
+                Some(linger) => Linger(linger.to_owned()),
+                None => Linger(made.program("linger")?),
+            },
+            echo: made.program("echo")?,
+            grpc_echo: made.program("grpc_echo")?,
+            receiver: made.program("receiver")?,
+            bare_push: made.program("bare_push")?,
         })
     }
 
@@ -125,15 +108,40 @@ impl Programs {
         settings: &[&str],
     ) -> Result<Server> {
         let durability = if durability == Durability::Sync { "sync" } else { "relaxed" };
-        let mut linger = Command::new(&self.linger);
-        linger.args(["serve", "--listen", "127.0.0.1:0", "--durability", durability, "--store"]);
-        linger.arg(store);
-        for setting in settings {
-            linger.args(["--set", setting]);
-        }
+        let mut linger = self.linger.serve(store, settings);
+        linger.args(["--durability", durability]);
         if ports == Ports::HttpAndBeanstalkd {
             linger.args(["--beanstalkd", "127.0.0.1:0"]);
         }
+        Linger::start(linger)
+    }
+}
+
+impl Linger {
+    /// The given one; else that of this tree, which is built.
+    pub(crate) fn build(given: Option<&Path>) -> Result<Linger> {
+        match given {
+            Some(program) => Ok(Linger(program.to_owned())),
+            None => Ok(Linger(Made::build(&[])?.program("linger")?)),
+        }
+    }
+
+    /// Starts Linger on a store that is shared, with some settings of its own.
+    pub(crate) fn start_on(&self, store: &str, settings: &[&str]) -> Result<Server> {
+        Linger::start(self.serve(Path::new(store), settings))
+    }
+
+    fn serve(&self, store: &Path, settings: &[&str]) -> Command {
+        let mut linger = Command::new(&self.0);
+        linger.args(["serve", "--listen", "127.0.0.1:0", "--store"]).arg(store);
+        for setting in settings {
+            linger.args(["--set", setting]);
+        }
+        linger
+    }
+
+    /// Starts it, and reads where it listens from what it says.
+    fn start(mut linger: Command) -> Result<Server> {
         let mut process = linger.stderr(Stdio::piped()).spawn()?;
         let mut said = BufReader::new(process.stderr.take().ok_or("linger has no output")?);
         let (mut address, mut beanstalkd) = (None, None);
@@ -149,6 +157,35 @@ impl Programs {
         std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
         let address = address.ok_or("linger did not say where it listens")?;
         Ok(Server { address, beanstalkd, process })
+    }
+}
+
+impl Made {
+    /// Builds the server and some of its examples.
+    fn build(examples: &[&str]) -> Result<Made> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "-p", "linger-server", "--bin", "linger"]);
+        for example in examples {
+            build.args(["--example", example]);
+        }
+        build.args(["--message-format", "json-render-diagnostics"]);
+        build.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        let output = build.stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
+            return Err("the server could not be built".into());
+        }
+        let lines = output.stdout.split(|byte| *byte == b'\n');
+        Ok(Made(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()))
+    }
+
+    fn program(&self, name: &str) -> Result<PathBuf> {
+        let of = |line: &&Value| line["target"]["name"] == name && line["executable"].is_string();
+        let line = self.0.iter().find(of).ok_or_else(|| format!("{name} was not built"))?;
+        Ok(line["executable"].as_str().unwrap_or_default().into())
     }
 }
 

@@ -69,7 +69,8 @@ impl Maker {
     }
 }
 
-fn id(n: u64) -> Id {
+/// What job number `n` is called within its topic.
+pub(crate) fn id(n: u64) -> Id {
     format!("order-{n:08}").parse().expect("it is short")
 }
 

@@ -132,3 +132,41 @@ fn the_beanstalkd_port_is_measured_beside_its_peers() {
         beside(burst, "Redis");
     }
 }
+
+#[test]
+fn a_store_on_redis_is_measured_beside_its_peers() {
+    let figures = Figures::of("redis");
+    if !figures.found("redis") {
+        return;
+    }
+    for callers in ["64 callers", "256 callers"] {
+        for work in ["add", "pop and finish"] {
+            let rate = figures.row(&format!("{work}, in memory, {callers}"));
+            for column in ["linger", "raw Lua", "PING"] {
+                assert!(rate[column][0].as_f64().is_some_and(|rate| rate > 0.0), "{rate}");
+            }
+            assert!(rate["budget_met"].is_boolean(), "{rate}");
+            figures.have(&format!("{work}, in memory, {callers}: Redis's CPU time for each"));
+            figures.have(&format!("{work}, in memory, {callers}: the callers' CPU time for each"));
+            assert!(figures.row(&format!("{work}, synced, {callers}"))["budget_met"].is_null());
+        }
+    }
+    figures.have("add, in memory, 64 callers in 100s");
+    assert!(figures.row("memory a job, in Redis")["raw Lua"][0].as_f64() > Some(200.0));
+    for held_to in
+        ["lateness at 2000 due/s, two instances, 16 consumers, p99", "takeover after SIGKILL"]
+    {
+        assert!(figures.row(held_to)["budget_met"].is_boolean(), "{held_to}");
+    }
+    for connections in ["64 connections", "256 connections"] {
+        for work in ["add over HTTP", "pop and finish over HTTP"] {
+            figures.have(&format!("{work}, in memory, {connections}"));
+        }
+    }
+    if figures.found("bullmq") {
+        let add = figures.row("add over HTTP, in memory, 64 connections");
+        for column in ["BullMQ", "BullMQ, HTTP"] {
+            assert!(add[column][0].as_f64().is_some_and(|rate| rate > 0.0), "{add}");
+        }
+    }
+}

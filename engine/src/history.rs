@@ -78,6 +78,24 @@ pub enum What {
 }
 
 impl What {
+    /// Every kind there is.
+    pub const ALL: [What; 14] = [
+        What::Added,
+        What::Updated,
+        What::Held,
+        What::Unheld,
+        What::Run,
+        What::Redriven,
+        What::Released,
+        What::Failed,
+        What::Again,
+        What::TimedOut,
+        What::Lost,
+        What::Died,
+        What::Finished,
+        What::Delivered,
+    ];
+
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {

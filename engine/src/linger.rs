@@ -131,6 +131,9 @@ impl Linger<Redis> {
     /// The queue on the Redis at this URL, made if it is not there, and shared with all who connect
     /// to the same.
     ///
+    /// It takes its share in making jobs ready when they are due. When the program ends in good order,
+    /// [`Redis::leave`] of the [`store`](Linger::store) hands that over at once.
+    ///
     /// The URL is `redis://host:port`, `redis+sentinel://host,host/master` or
     /// `redis+cluster://host,host`; with `rediss` for `redis` the way there is TLS. More can be said
     /// to [`Redis::open`], and its store given to [`Linger::new`].

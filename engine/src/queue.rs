@@ -6,6 +6,7 @@ mod info;
 mod kv;
 mod look;
 mod room;
+mod whole;
 mod work;
 
 pub use change::{Action, Bulk, Change, Mode, Sweep, TopicChange};
@@ -16,6 +17,7 @@ pub use kv::{Expect, KvEntry, KvQuery, KvWrite};
 pub use look::{Bodies, Cursor, Filter, Forecast, Page, PausedFor, Query, TopicInfo, Topics};
 pub use room::Room;
 pub(crate) use room::Taken;
+pub use whole::Whole;
 pub use work::{Ask, Delivery, Lane, LetGo, Settle, Source, Terms, Verdict};
 
 use std::sync::Arc;
@@ -146,6 +148,18 @@ pub trait Queue: Send + Sync + 'static {
     /// An unknown topic has an empty page. A page may have fewer jobs than asked for and still a
     /// cursor, if the filter passed over [`SCAN_MAX`].
     fn browse(&self, query: Query) -> impl Future<Output = Result<Page>> + Send;
+
+    /// Jobs of a topic with all that is kept of them, in pages as [`browse`](Queue::browse) has them.
+    ///
+    /// For those who move jobs to another store: leases come along, so this is no answer for callers.
+    fn dump(&self, query: Query) -> impl Future<Output = Result<Page<Whole>>> + Send;
+
+    /// Takes in jobs of another store as they were there, with new numbers; answers of each whether
+    /// it is new here. One that has the same topic and id is left as it is: false.
+    ///
+    /// What the clock has brought meanwhile comes to them as to any other: a due time that has passed
+    /// makes them ready, a lease that has ended was lost.
+    fn restore(&self, jobs: Vec<Whole>) -> impl Future<Output = Result<Vec<Result<bool>>>> + Send;
 
     /// How many waiting jobs fall due in each of the equal buckets of a span. Held ones do not.
     fn forecast(&self, forecast: Forecast) -> impl Future<Output = Result<Vec<u64>>> + Send;

@@ -7,16 +7,18 @@ use std::time::Duration;
 use crate::dice::{Dice, Lease};
 use crate::error::{Code, Error, Result};
 use crate::history::{Entry, Notes, Report, What};
-use crate::job::{Body, Caller, DELAY_MAX, Destination, Id, NewJob, Patch, Spec, Target, When};
+use crate::job::{
+    Body, Caller, DELAY_MAX, Destination, Id, NewJob, Patch, Spec, Target, Ttr, When,
+};
 use crate::machine::{
     Event, Hold, Life, Next, Note, Reach, Refusal, Rules, Stage, State, Step, step,
 };
 use crate::queue::{
     Action, Bulk, Change, Delivery, End, Ended, JobInfo, Key, Lane, LetGo, Settle, Standing, Terms,
-    Verdict,
+    Verdict, Whole,
 };
 use crate::schedule::Repeat;
-use crate::time::{Now, Time, duration_ms, format_duration};
+use crate::time::{Now, Tick, Time, duration_ms, format_duration};
 use crate::topic::{Archive, Defaults, Settings, Topic};
 
 /// A job as a store keeps it.
@@ -71,6 +73,16 @@ impl Record {
         let life = Life::new(due, new.priority, new.held);
         let (created, notes) = (now.time(), Notes::default());
         Ok(Record { number, spec: new.spec, body: new.body, created, by: new.by, life, notes })
+    }
+
+    /// A job of another store, as it was there.
+    pub fn restored(number: u64, whole: Whole, now: Now) -> Result<Record> {
+        whole.check()?;
+        let mut notes = Notes::default();
+        whole.notes().into_iter().for_each(|entry| notes.push(entry));
+        let life = restored_life(&whole, now);
+        let Whole { spec, body, created, by, .. } = whole;
+        Ok(Record { number, spec, body, created, by, life, notes })
     }
 
     /// What `event` makes of it; nothing is changed yet.
@@ -225,6 +237,24 @@ impl Record {
         JobInfo { history, ..self.info_with_body(now) }
     }
 
+    /// The job with all that is kept of it, for another store.
+    pub fn whole(&self, now: Now) -> Whole {
+        let mut life = self.life.clone();
+        if let State::Reserved(hold) = &mut life.state {
+            (hold.since, hold.until, hold.owner) = (Tick::default(), Tick::default(), None);
+        }
+        Whole {
+            spec: self.spec.clone(),
+            body: self.body.clone(),
+            created: self.created,
+            by: self.by.clone(),
+            life,
+            reserved_until: self.reserved_until(now),
+            last_error: self.notes.last_error().cloned(),
+            history: self.notes.entries().cloned().collect(),
+        }
+    }
+
     /// The job at the end of its life.
     pub fn ended(&self, how: End, made: &Move, archive: Archive, now: Now) -> Ended {
         let mut job = JobInfo { reserved_until: None, ..self.info_in_full(now) };
@@ -327,6 +357,23 @@ impl Move {
         };
         Move { by, ..Move::plain(event) }
     }
+}
+
+/// The life of a job of another store, by the clock of this one.
+pub(crate) fn restored_life(whole: &Whole, now: Now) -> Life {
+    let mut life = whole.life.clone();
+    if let (State::Reserved(hold), Some(until)) = (&mut life.state, whole.reserved_until) {
+        // No lease lasts longer than a ttr may be, whatever the clocks of the two show.
+        let until_us = i128::from(now.tick.as_us()) + i128::from(until.as_ms()) * 1000
+            - i128::from(now.wall_us);
+        let longest = now.tick.plus_ms(duration_ms(Ttr::MAX));
+        hold.until = Tick::from_us(u64::try_from(until_us.max(0)).unwrap_or(u64::MAX)).min(longest);
+        // As if it had not been touched.
+        let since_us = hold.until.as_us().saturating_sub(hold.ttr.as_ms() * 1000);
+        hold.since = Tick::from_us(since_us).min(now.tick);
+        hold.owner = None;
+    }
+    life
 }
 
 /// What became of a job, if this step is the end of its life.

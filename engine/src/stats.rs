@@ -30,6 +30,9 @@ pub struct Stats {
     pub deleted: u64,
     /// Steps of the wall clock that were noticed.
     pub clock_steps: u64,
+    /// Entries of orders that were dropped, since their jobs are gone: a store that has any was meddled
+    /// with, or is damaged.
+    pub stray_entries: u64,
     /// From due to ready: our part of being late.
     pub due_to_ready: Lateness,
     /// From ready to handed out: the consumers' part.

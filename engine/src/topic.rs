@@ -53,6 +53,31 @@ pub struct Settings {
     pub rate: Option<Rate>,
     /// The most jobs reserved at once.
     pub concurrency: Option<NonZeroU32>,
+    /// Over how many parts of a shared store its jobs are spread. Only a topic without jobs can be
+    /// spread anew. A store that is not shared keeps it, and has no parts.
+    pub partitions: Option<Partitions>,
+}
+
+/// Into how many parts a hot topic is spread, by the ids of its jobs: 1 to 256. Order and limits then hold
+/// in each part by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partitions(u16);
+
+impl Partitions {
+    /// The most there can be.
+    pub const MAX: u16 = 256;
+
+    /// So many parts.
+    pub fn new(count: u32) -> Result<Partitions> {
+        let count = u16::try_from(count).ok().filter(|count| (1..=Self::MAX).contains(count));
+        let wrong = || Error::invalid("partitions", "a topic is spread over 1 to 256 partitions");
+        count.map(Partitions).ok_or_else(wrong)
+    }
+
+    /// How many.
+    pub fn get(self) -> u16 {
+        self.0
+    }
 }
 
 /// Where jobs go whose life is over, with their history: written `files`, or as a target.

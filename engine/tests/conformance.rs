@@ -18,18 +18,17 @@ use tempfile::TempDir;
 const CASE_MAX: Duration = Duration::from_secs(60);
 
 fn main() {
-    let root = Arc::new(tempfile::tempdir().expect("a temporary folder can be made"));
-    let mut tests = suite("memory", InMemory);
-    tests.extend(suite("embedded", OnDisk { root: root.clone(), cases: Arc::default() }));
+    let mut tests = suite("memory", || InMemory);
+    tests.extend(suite("embedded", OnDisk::new));
     #[cfg(feature = "redis")]
     let server = redis_servers::there().then(|| redis_servers::Standalone::start(&[]));
     #[cfg(feature = "redis")]
     if let Some(server) = &server {
-        tests.extend(suite("redis", Shared { url: server.url(), cases: Arc::default() }));
+        let shared = Shared { url: server.url(), cases: Arc::default() };
+        tests.extend(suite("redis", move || shared.clone()));
     }
     let conclusion = libtest_mimic::run(&Arguments::from_args(), tests);
     // Ending the process drops nothing.
-    let _ = std::fs::remove_dir_all(root.path());
     #[cfg(feature = "redis")]
     drop(server);
     conclusion.exit();
@@ -46,20 +45,27 @@ impl Subject for InMemory {
     }
 }
 
-/// Each case in a folder of its own.
+/// Each case in a folder of its own, which goes when the case is over: together they take gigabytes.
 #[derive(Clone)]
 struct OnDisk {
     root: Arc<TempDir>,
-    cases: Arc<AtomicU32>,
+    stores: Arc<AtomicU32>,
+}
+
+impl OnDisk {
+    fn new() -> OnDisk {
+        let root = tempfile::tempdir().expect("a temporary folder can be made");
+        OnDisk { root: Arc::new(root), stores: Arc::default() }
+    }
 }
 
 impl Subject for OnDisk {
     type Store = Embedded;
 
     async fn open(&self, options: Options) -> Embedded {
-        let case = self.cases.fetch_add(1, Ordering::Relaxed).to_string();
+        let store = self.stores.fetch_add(1, Ordering::Relaxed).to_string();
         let settings = Settings { segment_bytes: 4 << 20, ..Settings::default() };
-        Embedded::open(self.root.path().join(case), options, settings).expect("it is empty")
+        Embedded::open(self.root.path().join(store), options, settings).expect("it is empty")
     }
 }
 
@@ -87,15 +93,17 @@ impl Subject for Shared {
 }
 
 /// One test for each case, under the store's name.
-fn suite<S: Subject>(store: &str, subject: S) -> Vec<Trial> {
+fn suite<S: Subject>(store: &str, subject: impl Fn() -> S + Clone + Send + 'static) -> Vec<Trial> {
     cases::<S>()
         .into_iter()
         .map(|case| {
             let subject = subject.clone();
             Trial::test(format!("{store}::{}", case.name), move || {
+                // Outlives the store, which writes into its folder until it is closed.
+                let subject = subject();
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
                 runtime.block_on(async {
-                    tokio::time::timeout(CASE_MAX, case.run(subject))
+                    tokio::time::timeout(CASE_MAX, case.run(subject.clone()))
                         .await
                         .map_err(|_| "it waits for what never comes".into())
                 })

@@ -71,6 +71,31 @@ async fn fill(store: &Embedded, clock: &SimClock) {
 }
 
 #[tokio::test]
+async fn jobs_of_another_store_are_there_when_it_is_opened_again() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
+    let first = open(&folder.path().join("first"), &clock);
+    fill(&first, &clock).await;
+    let jobs = first.dump(Query::all(topic("t"))).await.unwrap().jobs;
+    assert_eq!(jobs.len(), 8);
+    let second = folder.path().join("second");
+    let store = open(&second, &clock);
+    let taken = store.restore(jobs.clone()).await.unwrap();
+    assert!(taken.iter().all(|taken| matches!(taken, Ok(true))), "{taken:?}");
+    drop(store);
+    // From the log, and then from a checkpoint.
+    for _ in 0..2 {
+        let store = open(&second, &clock);
+        assert_eq!(store.dump(Query::all(topic("t"))).await.unwrap().jobs, jobs);
+        let taken = store.restore(jobs.clone()).await.unwrap();
+        assert!(taken.iter().all(|taken| matches!(taken, Ok(false))), "{taken:?}");
+        for n in 0..60 {
+            add(&store, Job::new("other", "x").id(n.to_string())).await;
+            store.configure(&topic("other"), TopicChange::Empty).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_the_disk_does_is_measured() {
     let (folder, clock) = (tempfile::tempdir().unwrap(), SimClock::new());
     let store = open(folder.path(), &clock);

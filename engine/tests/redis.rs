@@ -110,6 +110,26 @@ async fn a_lease_that_runs_out_is_taken_back_by_whoever_is_there() {
 }
 
 #[tokio::test]
+async fn a_topic_that_always_has_something_holds_up_no_other() {
+    let Some(fleet) = Fleet::start() else { return };
+    let store = fleet.instance().await;
+    let names: Vec<String> = (0..8).map(|n| format!("topic-{n}")).collect();
+    for name in &names {
+        for n in 0..10 {
+            add(&store, Job::new(name.as_str(), "x").id(n.to_string())).await;
+        }
+    }
+    let from = Source::These(names.iter().map(|name| topic(name)).collect());
+    let mut seen = BTreeSet::new();
+    for _ in 0..names.len() {
+        let jobs = store.pop(Ask { from: from.clone(), ..Ask::one(topic("any")) }).await.unwrap();
+        seen.insert(jobs[0].topic().clone());
+    }
+    // Those in one bucket are served by due time.
+    assert!(seen.len() > 4, "{seen:?}");
+}
+
+#[tokio::test]
 async fn stores_under_two_prefixes_do_not_see_each_other() {
     let Some(fleet) = Fleet::start() else { return };
     let (one, other) = (fleet.instance_of("a").await, fleet.instance_of("b").await);
@@ -149,6 +169,43 @@ async fn jobs_of_many_topics_are_each_handed_out_once_by_several_instances() {
     assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (300, 300));
     let stats = instances[0].stats().await.unwrap();
     assert_eq!((stats.counts.total(), stats.topics), (0, 0));
+}
+
+#[tokio::test]
+async fn what_many_callers_ask_for_at_once_goes_into_few_calls_and_each_gets_its_own() {
+    const CALLERS: u64 = 1000;
+    let Some(fleet) = Fleet::start() else { return };
+    let store = std::sync::Arc::new(fleet.instance().await);
+    let calls = || {
+        let stats = fleet.server.plain().ask(&["INFO", "commandstats"]);
+        let calls = stats
+            .text()
+            .split("cmdstat_fcall:calls=")
+            .nth(1)
+            .and_then(|rest| rest.split(',').next());
+        calls.map_or(0, |calls| calls.parse::<u64>().unwrap())
+    };
+    let before = calls();
+    let mut doing = tokio::task::JoinSet::new();
+    for n in 0..CALLERS {
+        let store = store.clone();
+        doing.spawn(async move {
+            let new = Job::new("orders", n.to_string()).id(format!("order-{n}"));
+            let new = new.check(store.clock().now().time()).unwrap();
+            let added = store.add_all(vec![new]).await.unwrap().pop().unwrap().unwrap();
+            assert_eq!(added.job.spec.id.as_str(), format!("order-{n}"));
+            let job = pop(&store, "orders", Duration::ZERO).await.expect("as many are there");
+            assert!(finish(&store, &job).await.unwrap().changed);
+            job.job.spec.id
+        });
+    }
+    let popped: BTreeSet<_> = doing.join_all().await.into_iter().collect();
+    assert_eq!(popped.len() as u64, CALLERS, "each got a job of its own");
+    let calls = calls() - before;
+    assert!(
+        calls < CALLERS,
+        "{calls} calls for {CALLERS} jobs that were added, popped and finished"
+    );
 }
 
 #[tokio::test]
@@ -195,6 +252,28 @@ async fn calls_fail_while_the_server_is_away_and_who_waits_is_served_when_it_is_
     let job = popped.unwrap();
     assert_eq!(job.id().as_str(), "1");
     assert!(finish(&store, &job).await.unwrap().changed);
+}
+
+#[tokio::test]
+async fn what_too_few_replicas_have_is_not_acknowledged() {
+    let Some(fleet) = Fleet::start() else { return };
+    let port = fleet.server.url().rsplit(':').next().unwrap().to_owned();
+    let replica = Standalone::start(&["--replicaof", "127.0.0.1", &port]);
+    let address = fleet.server.url().parse().unwrap();
+    let settings = Settings { wait: 1, ..Settings::default() };
+    let store = Redis::open(&address, Options::default(), settings).await.unwrap();
+    add_at_last(&store, Job::new("orders", "{}").id("first")).await;
+    replica.pause();
+    let new = Job::new("orders", "{}").id("second").check(store.clock().now().time()).unwrap();
+    let refused = store.add_all(vec![new]).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(refused.message().contains("has done it, but fewer than 1"), "{refused}");
+    replica.go_on();
+    add_at_last(&store, Job::new("orders", "{}").id("third")).await;
+    for _ in 0..3 {
+        let job = pop(&store, "orders", Duration::ZERO).await.expect("all three are there");
+        finish(&store, &job).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use linger::Job;
 use linger::error::Code;
-use linger::queue::{Queue, TopicChange, Topics};
+use linger::queue::{Ask, Query, Queue, TopicChange, Topics};
 use linger::store::Options;
 use linger::store::embedded::files::Files;
 use linger::store::embedded::{Embedded, Settings};
@@ -45,6 +45,38 @@ fn a_topic_that_is_emptied_while_a_checkpoint_is_made_stays_empty() {
     drop(store);
     let mut store = Stepped::open_with(Arc::new(disk.survives_kill()), &clock, settings);
     assert_eq!((count(&mut store, "full"), count(&mut store, "other")), (0, 2_000));
+}
+
+#[test]
+fn a_large_job_of_another_store_is_taken_in_whole_or_not_at_all() {
+    let clock = SimClock::new();
+    let settings = Settings { segment_bytes: 8 << 20, ..Settings::default() };
+    let open = |disk: &SimDisk| Stepped::open_with(Arc::new(disk.clone()), &clock, settings);
+    // More than is written at once.
+    let job = Job::new("large", "x".repeat(3 << 20)).id("1").check(Time::MIN).expect("a right job");
+    let mut elsewhere = open(&SimDisk::new());
+    elsewhere.call(async |store| store.add_all(vec![job]).await).expect("added");
+    elsewhere.call(async |store| store.pop(Ask::one(topic("large"))).await).expect("popped");
+    let jobs = elsewhere.call(async |store| store.dump(Query::all(topic("large"))).await);
+    let disk = SimDisk::new();
+    let mut store = open(&disk);
+    let jobs = jobs.expect("read").jobs;
+    store.call(async |store| store.restore(jobs.clone()).await).expect("restored");
+    drop(store);
+    let disk = disk.survives_kill();
+    let names = disk.list().expect("listed");
+    let segment = names.iter().find(|name| name.starts_with("segment-") && ends(&disk, name) > 0);
+    let segment = segment.expect("it was written to");
+    // The end of the last record, which says that it is reserved.
+    disk.corrupt(segment, ends(&disk, segment) - 1, 0xff);
+    assert_eq!(count(&mut open(&disk), "large"), 0);
+}
+
+/// Where the last byte is that is not zero, in all but the head of a segment.
+fn ends(disk: &SimDisk, name: &str) -> u64 {
+    let mut bytes = vec![0; 8 << 20];
+    disk.open(name).and_then(|file| file.read_at(&mut bytes, 0)).expect("read");
+    bytes.iter().skip(512).rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 513)
 }
 
 fn open(disk: &SimDisk) -> linger::Result<Embedded> {

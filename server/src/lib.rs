@@ -1,9 +1,11 @@
 //! Linger's server: the delay queue over HTTP, gRPC and the beanstalkd protocol, and its command
 //! line.
 
+mod alarms;
 mod archive;
 pub mod cli;
 pub mod config;
+mod eureka;
 mod front;
 mod listen;
 pub mod proto;

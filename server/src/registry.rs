@@ -2,7 +2,7 @@
 //!
 //! An instance registers, keeps alive by heartbeats, and is called for jobs whose target is
 //! `worker:` or `worker:APP`. Who is there is known in memory; what was said is also in the store's
-//! key-value side, so that it outlives a restart.
+//! key-value side, so that it outlives a restart. Those that are found in Eureka are in memory alone.
 
 mod roster;
 mod worker;
@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use linger::error::{Code, Result};
+use linger::error::{Code, Error, Result};
 use linger::job::{Destination, Id, made_id};
 use linger::queue::{Expect, KvQuery, KvWrite, PAGE_MAX, Queue};
 use linger::time::Now;
@@ -160,7 +160,11 @@ impl<S: Queue> Registry<S> {
     /// Gives a worker a full lease anew, and maybe another state; `not_found` if it is not known.
     pub(crate) async fn heartbeat(&self, id: &Id, state: Option<State>) -> Result<Worker> {
         let now = self.now();
-        let (worker, came) = self.roster_at(now).keep(id, state, now)?;
+        let (worker, came) = {
+            let mut roster = self.roster_at(now);
+            roster.check_own(id)?;
+            roster.keep(id, state, now)?
+        };
         if !came.is_empty() {
             self.tell(&worker, came);
         }
@@ -171,9 +175,52 @@ impl<S: Queue> Registry<S> {
     /// Forgets a worker, and answers how it stood.
     pub(crate) async fn deregister(&self, id: &Id) -> Result<Worker> {
         let now = self.now();
-        let worker = self.roster_at(now).remove(id, now)?;
+        let worker = {
+            let mut roster = self.roster_at(now);
+            roster.check_own(id)?;
+            roster.remove(id, now)?
+        };
         self.save(id).await?;
         Ok(worker)
+    }
+
+    /// Takes over who is in Eureka: these, and nobody else who was there before. At most `max` are
+    /// registered in all; the answer is why some were left out.
+    pub(crate) fn set_found(&self, found: Vec<(Id, Registration)>, max: usize) -> Vec<Error> {
+        let now = self.now();
+        let (mut came, mut refused) = (Vec::new(), Vec::new());
+        let mut roster = self.roster_at(now);
+        let there: HashSet<&Id> = found.iter().map(|(id, _)| id).collect();
+        for gone in roster.found().iter().filter(|id| !there.contains(id)) {
+            let _ = roster.remove(gone, now);
+        }
+        for (id, one) in found {
+            match roster.find(id, one, max, now) {
+                Ok(one) => came.extend(one),
+                Err(why) => refused.push(why),
+            }
+        }
+        drop(roster);
+        self.tell_all(came);
+        refused
+    }
+
+    /// Keeps who was last found in Eureka.
+    pub(crate) fn keep_found(&self) {
+        let now = self.now();
+        let mut roster = self.roster_at(now);
+        let found = roster.found();
+        let came = found.iter().filter_map(|id| roster.keep(id, None, now).ok()).collect();
+        drop(roster);
+        self.tell_all(came);
+    }
+
+    fn tell_all(&self, came: Vec<(Worker, Arc<[Topic]>)>) {
+        for (worker, topics) in came {
+            if !topics.is_empty() {
+                self.tell(&worker, topics);
+            }
+        }
     }
 
     /// One worker; `not_found` if it is not known.
@@ -200,6 +247,12 @@ impl<S: Queue> Registry<S> {
         self.roster_at(now).choose(app, topic, most, now)
     }
 
+    /// Whether somebody is there for jobs of this topic, of one application or of any.
+    pub(crate) fn is_served(&self, app: Option<&AppName>, topic: &Topic) -> bool {
+        let now = self.now();
+        self.roster_at(now).is_served(app, topic)
+    }
+
     /// Counts a call to an instance until it says how it ended.
     pub(crate) fn calling(self: &Arc<Self>, id: &Id) -> Calling<S> {
         self.roster().begin(id);
@@ -213,7 +266,7 @@ impl<S: Queue> Registry<S> {
 
     fn tell(&self, worker: &Worker, topics: Arc<[Topic]>) {
         // Nobody may want to know.
-        let _ = self.came.send(Came { app: worker.said.app.clone(), topics });
+        let _ = self.came.send(Came { apps: worker.said.apps().collect(), topics });
     }
 
     /// Stores what is known of a worker, if that can be.

@@ -17,8 +17,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use crate::alarms::Alarms;
 use crate::archive::Archiving;
-use crate::config::{Config, Loaded, LogFormat, Place};
+use crate::config::{Config, Loaded, LogFormat, Place, Roles};
+use crate::eureka::Eureka;
 use crate::front;
 use crate::front::app::App;
 use crate::front::beanstalk;
@@ -134,6 +136,9 @@ fn greet(config: &Config, running: &Running) {
     if let Some(address) = running.beanstalkd_address() {
         eprintln!("the beanstalkd protocol is served on {address}");
     }
+    if !config.role.api {
+        return;
+    }
     eprintln!("try it:");
     eprintln!(
         r#"  curl http://{address}/v1/jobs -d '{{"topic":"hello","delay":"5s","body":"world"}}'"#
@@ -174,6 +179,10 @@ pub struct Running {
     /// What pushes, once there is a store.
     pushing: Arc<OnceLock<Pushing>>,
     archiving: Arc<OnceLock<Archiving>>,
+    /// What looks whether all is well, once there is a store.
+    alarms: Arc<OnceLock<(Arc<Alarms>, JoinHandle<()>)>>,
+    /// What asks Eureka for workers, once there is a store.
+    asking: Arc<OnceLock<JoinHandle<()>>>,
 }
 
 /// The port of the beanstalkd protocol.
@@ -203,6 +212,9 @@ impl Running {
         if let Some(pushing) = self.pushing.get() {
             pushing.set_config(&config.push);
         }
+        if let Some((alarms, _)) = self.alarms.get() {
+            alarms.set_config(config.alarms.clone());
+        }
         self.app.set_config(config);
     }
 
@@ -222,9 +234,17 @@ impl Running {
     /// Takes nothing new, lets what is under way end, and closes the store.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.stopping.cancel();
+        if let Some(asking) = Arc::into_inner(self.asking).and_then(OnceLock::into_inner) {
+            // First, so that nobody is sent here any more. A panic there has been printed.
+            let _ = asking.await;
+        }
         self.listening.await.context("serving broke off")?;
         if let Some(beanstalkd) = self.beanstalkd {
             beanstalkd.listening.await.context("serving beanstalkd's protocol broke off")?;
+        }
+        if let Some((_, looking)) = Arc::into_inner(self.alarms).and_then(OnceLock::into_inner) {
+            // A panic there has been printed.
+            let _ = looking.await;
         }
         if let Some(pushing) = self.pushing.get() {
             pushing.stop(self.app.drain()).await;
@@ -234,6 +254,8 @@ impl Running {
         if let Some(archiving) = Arc::into_inner(self.archiving).and_then(OnceLock::into_inner) {
             archiving.stop().await;
         }
+        // Last, so that what becomes due meanwhile is seen to.
+        self.app.leave().await;
         let rest = (self.pushing, self.app);
         tokio::task::spawn_blocking(move || drop(rest)).await.context("closing broke off")
     }
@@ -244,18 +266,23 @@ impl Running {
 pub async fn start(config: Config) -> anyhow::Result<Running> {
     let (listener, address) = bind(config.listen).await?;
     let stopping = CancellationToken::new();
-    let app = Arc::new(App::new(config.clone(), stopping.clone()));
-    let sinks = Arc::new(Sinks::new(&config.webhooks, app.secrets().clone())?);
+    let app = Arc::new(App::new(config.clone(), address, stopping.clone()));
+    let sinks = Arc::new(Sinks::new(&config, app.secrets().clone())?);
     let (pushing, archiving) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+    let (alarms, asking) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+    let eureka = Eureka::new(&config, &app.node().name, address)?.map(Arc::new);
     let (is_open, store) = oneshot::channel();
-    let beanstalkd = match config.beanstalkd {
+    if !config.role.api && config.beanstalkd.is_some() {
+        tracing::warn!("the beanstalkd port is not served without the role api");
+    }
+    let beanstalkd = match config.beanstalkd.filter(|_| config.role.api) {
         Some(address) => Some(Beanstalkd::start(address, &config, store, &stopping).await?),
         None => None,
     };
     let opened = {
         let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
         let (pushing, archiving, sinks) = (pushing.clone(), archiving.clone(), sinks.clone());
-        let stopping = stopping.clone();
+        let (stopping, alarms, asking) = (stopping.clone(), alarms.clone(), asking.clone());
         tokio::task::spawn_blocking(move || {
             let store = Arc::new(open(&app, &config, &runtime)?);
             let secrets = app.secrets().load(&*store);
@@ -267,16 +294,34 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
             if let Place::Redis(_) = &config.store {
                 let (registry, secrets) = (registry.clone(), app.secrets().clone());
                 let heard = hear_of_others(store.clone(), registry, secrets, config.shared.poll);
-                runtime.spawn(stopping.run_until_cancelled_owned(heard));
+                runtime.spawn(stopping.clone().run_until_cancelled_owned(heard));
+            }
+            if let Some(eureka) = eureka {
+                app.set_eureka(eureka.clone());
+                let (registry, app, stopping) = (registry.clone(), app.clone(), stopping.clone());
+                let run = async move {
+                    eureka.run(registry, || app.workers_max(), stopping).await;
+                };
+                let _ = asking.set(runtime.spawn(run));
             }
             // Whatever its role: what ends here is known to nobody else.
             let begun = Archiving::start(store.clone(), &config.archive, front::http::ended);
             let _ = archiving.set(begun);
             if config.role.worker {
-                let begun = Pushing::start(store.clone(), registry, sinks, &config.push)?;
+                let begun = Pushing::start(store.clone(), registry.clone(), sinks, &config.push)?;
                 app.set_runner(begun.runner().clone());
                 let _ = pushing.set(begun);
             }
+            let watched = Arc::new(Alarms::new(
+                store.clone(),
+                registry,
+                pushing.get().map(|pushing| pushing.runner().clone()),
+                config.alarms,
+                app.node().name.clone(),
+            ));
+            app.set_alarms(watched.clone());
+            let looking = watched.start(stopping);
+            let _ = alarms.set((watched, looking));
             // After it, so that no port serves before `/readyz` says so. Nobody may want to know.
             let _ = is_open.send(store);
             Ok(())
@@ -284,7 +329,19 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     };
     let port = Arc::new(Port::new(app.clone()));
     let listening = tokio::spawn(listen(listener, port, stopping.clone()));
-    Ok(Running { address, app, stopping, opened, listening, beanstalkd, sinks, pushing, archiving })
+    Ok(Running {
+        address,
+        app,
+        stopping,
+        opened,
+        listening,
+        beanstalkd,
+        sinks,
+        pushing,
+        archiving,
+        alarms,
+        asking,
+    })
 }
 
 /// Takes over, again and again, what other servers have stored: their workers, and secrets.
@@ -339,6 +396,19 @@ impl Beanstalkd {
     }
 }
 
+/// Nobody else does what a server leaves out that shares its store with no one.
+fn warn_of_roles(config: &Config) {
+    let Roles { api, timer, worker } = config.role;
+    if !(api && timer && worker) {
+        let role = config.role.words().join(",");
+        tracing::warn!(
+            role,
+            "the store is in a folder, which no other server can share: nobody does what the roles \
+             leave out, but for timer, which is always there"
+        );
+    }
+}
+
 fn open(app: &App, config: &Config, runtime: &Handle) -> anyhow::Result<Store> {
     let options = Options {
         defaults: config.defaults.clone(),
@@ -347,13 +417,22 @@ fn open(app: &App, config: &Config, runtime: &Handle) -> anyhow::Result<Store> {
     };
     let store = match &config.store {
         Place::Folder(folder) => {
+            warn_of_roles(config);
             let settings =
                 embedded::Settings { durability: config.durability, ..Default::default() };
             Embedded::open_watched(folder, options, settings, app.loading()).map(Store::from)
         }
         Place::Redis(url) => {
-            let (prefix, poll) = (config.shared.prefix.as_str().to_owned(), config.shared.poll);
-            let settings = redis::Settings { prefix, poll, ..Default::default() };
+            let shared = &config.shared;
+            let settings = redis::Settings {
+                prefix: shared.prefix.as_str().to_owned(),
+                poll: shared.poll,
+                wait: shared.wait as u32,
+                timer: config.role.timer,
+                lease: shared.lease,
+                node: app.node().clone(),
+                ..Default::default()
+            };
             runtime.block_on(Redis::open(&url.address, options, settings)).map(Store::from)
         }
     };

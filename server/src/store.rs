@@ -1,6 +1,7 @@
 //! The store that a server has: in a folder of this machine, or shared on Redis.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use linger::error::{Error, Result};
 use linger::job::{Id, NewJob};
@@ -8,10 +9,11 @@ use linger::machine::Owner;
 use linger::queue::{
     Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
     KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
+    Whole,
 };
 use linger::stats::Stats;
 use linger::store::embedded::Embedded;
-use linger::store::redis::Redis;
+use linger::store::redis::{Fleet, Redis};
 use linger::time::Clock;
 use linger::topic::{Defaults, Topic};
 
@@ -42,6 +44,37 @@ impl Store {
         match self {
             Store::Embedded(_) => None,
             Store::Redis(store) => store.away(),
+        }
+    }
+
+    /// For how long that has been so; of no folder.
+    pub(crate) fn away_for(&self) -> Option<Duration> {
+        match self {
+            Store::Embedded(_) => None,
+            Store::Redis(store) => store.away_for(),
+        }
+    }
+
+    /// Why jobs may be late, if no instance sees to the time of those that wait.
+    pub(crate) fn without_timer(&self) -> Option<&'static str> {
+        match self {
+            Store::Embedded(_) => None,
+            Store::Redis(store) => store.without_timer(),
+        }
+    }
+
+    /// Who shares it, if it can be shared.
+    pub(crate) async fn fleet(&self) -> Result<Option<Fleet>> {
+        match self {
+            Store::Embedded(_) => Ok(None),
+            Store::Redis(store) => store.fleet().await.map(Some),
+        }
+    }
+
+    /// Tells those who share it that this server is gone.
+    pub(crate) async fn leave(&self) {
+        if let Store::Redis(store) = self {
+            store.leave().await;
         }
     }
 }
@@ -107,6 +140,14 @@ impl Queue for Store {
 
     async fn browse(&self, query: Query) -> Result<Page> {
         either!(self, store => store.browse(query).await)
+    }
+
+    async fn dump(&self, query: Query) -> Result<Page<Whole>> {
+        either!(self, store => store.dump(query).await)
+    }
+
+    async fn restore(&self, jobs: Vec<Whole>) -> Result<Vec<Result<bool>>> {
+        either!(self, store => store.restore(jobs).await)
     }
 
     async fn forecast(&self, forecast: Forecast) -> Result<Vec<u64>> {

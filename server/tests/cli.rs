@@ -529,6 +529,42 @@ w2   shop  live   http://h:1/  a, b c  2026-12-01T09:00:30.000Z  7           1  
 }
 
 #[test]
+fn alarms_are_listed_with_what_is_not_well() {
+    let alarms = r#"{"looked":"2026-12-01T09:00:07.351Z","alarms":[
+        {"name":"late","kind":"late","topic":"o.*","threshold":60.0,"for":"2m","quiet":"5m",
+         "to":"https://ops.example","state":"firing","incidents":[
+            {"topic":"o.1","state":"firing","value":75.2,"since":"2026-12-01T09:00:00.000Z"},
+            {"topic":"o.2","state":"pending","value":61.5,"since":"2026-12-01T09:00:05.000Z"}]},
+        {"name":"dead","kind":"dead","threshold":0,"for":"0s","quiet":"1m","to":"sink:ops",
+         "state":"ok","incidents":[]}]}"#;
+    let (url, asked) = puppet(vec![("200 OK", alarms.into())]);
+    let ran = Ran::of(command(&["alarms", "--server", &url]).output().unwrap());
+    let table = "\
+NAME  KIND  OF   STATE    VALUE  THRESHOLD  SINCE                     FOR  TO
+late  late  o.1  firing   75.2   60.0       2026-12-01T09:00:00.000Z  2m   https://ops.example
+late  late  o.2  pending  61.5   60.0       2026-12-01T09:00:05.000Z  2m   https://ops.example
+dead  dead       ok              0                                    0s   sink:ops
+";
+    assert_eq!((ran.code, ran.out.as_str()), (0, table), "{ran:?}");
+    asked.join().unwrap();
+    let server = Server::start();
+    server.run(&["alarms"]).none("linger: no alarms; see [alarms] in linger.toml\n");
+    server.stop();
+}
+
+#[test]
+fn a_server_with_a_folder_is_one_node_without_buckets() {
+    let server = Server::start();
+    let table = server.done(&["nodes"]);
+    let rows: Vec<&str> = table.lines().collect();
+    assert!(rows.len() == 2 && rows[1].contains("api,timer,worker  default  1 "), "{table}");
+    assert!(table.contains(&server.url["http://".len()..]), "{table}");
+    assert_eq!(server.json(&["nodes"])["buckets"], json!([]));
+    server.run(&["buckets"]).none("linger: no such buckets\n");
+    server.stop();
+}
+
+#[test]
 fn a_pop_waits_for_a_job() {
     let server = Server::start();
     let mut waiting = spawn(&mut server.command(&["pop", "a", "b", "--wait", "60s", "--max", "2"]));

@@ -55,11 +55,16 @@ fn the_built_in_file_given_as_ones_own_changes_nothing() {
 
 #[test]
 fn a_value_is_shown_as_it_can_be_read() {
-    let odd = "listen = '[::1]:1'\nstore = '/x'\n'store.prefix' = 'a:b'\n'store.poll' = 2\ndurability = 'relaxed'\nrole = ['timer', 'api']\n\
+    let odd = "listen = '[::1]:1'\nstore = '/x'\n'store.prefix' = 'a:b'\n'store.poll' = 2\n'store.wait' = 1\n'store.lease' = '500ms'\ndurability = 'relaxed'\nrole = ['timer', 'api']\n\
+               name = 'a b'\ngroup = 'g'\nweight = 7\nthreshold = 50\n\
                insecure = true\nallowed_hosts = ['A', '::1']\nunique_ids = 'global'\ndrain = 90\n\
                [defaults]\nttr = 0.5\nretry = '15s 3m'\nretain = '1d'\n\
                [limits]\nbody = 1025\nbatch_jobs = 7\nwait = '1h30m'\n\
                [webhooks]\nnetworks = 'public'\nallow = ['10.0.0.0/8', '::1']\nca = 'ca.pem'\n\
+               [[alarms.rules]]\nname = 'a b'\nkind = 'late'\nthreshold = '90s'\ntopic = 'o.*'\n\
+               to = 'http://ops'\n\
+               [sinks.events]\ntype = 'nats'\nurl = 'nats://h'\nsubject = 'jobs.{topic}'\n\
+               [workers]\neureka = 'http://a/eureka,https://b:1/'\neureka_poll = '5s'\neureka_register = 'linger'\n\
                [log]\nformat = 'json'\nlevel = 'info,linger=debug'\n";
     let loaded = load(odd).unwrap();
     let shown = loaded.origins.iter().map(|setting| {
@@ -104,6 +109,9 @@ fn every_flag_reaches_its_setting() {
         store: text("s"),
         durability: text("relaxed"),
         role: text("api"),
+        name: text("n"),
+        group: text("g"),
+        weight: text("3"),
         insecure: true,
         set: vec!["listen=127.0.0.1:2".into(), "drain = 2m".into(), "drain=1m".into()],
     };
@@ -111,7 +119,17 @@ fn every_flag_reaches_its_setting() {
     let loaded = Config::load(&flags, [], folder.path()).unwrap();
     assert_eq!(loaded.config.listen.to_string(), "0.0.0.0:1");
     assert_eq!(loaded.config.drain, MINUTE);
-    for key in ["listen", "beanstalkd", "store", "durability", "role", "insecure"] {
+    for key in [
+        "listen",
+        "beanstalkd",
+        "store",
+        "durability",
+        "role",
+        "name",
+        "group",
+        "weight",
+        "insecure",
+    ] {
         assert_eq!(origin(&loaded, key), format!("--{key}"));
     }
 }
@@ -239,10 +257,17 @@ fn a_wrong_value_says_setting_value_remedy_and_place() {
         ("store=", "`` is not a folder, such as ./linger-data"),
         ("store.prefix={a}", "`{a}` cannot begin keys; give 1 to 64 letters, digits"),
         ("store.poll=1ms", "`1ms` is out of range; give `10ms` to `1h`"),
+        ("store.wait=11", "`11` is out of range; give `0` to `10`"),
         ("archive.folder=s3://b", "`s3://b` is not a folder"),
         ("durability=never", "`never` is not known; give sync or relaxed"),
         ("role=", "`` is no role; give some of api, timer, worker"),
         ("role=api,tiemr", "`tiemr` is no role; give some of api, timer, worker"),
+        (
+            "group=",
+            "`` is no name; give 1 to 200 bytes without control characters and blanks at the ends",
+        ),
+        ("weight=0", "`0` is out of range; give `1` to `10000`"),
+        ("store.lease=1h", "`1h` is out of range; give `100ms` to `10m`"),
         ("insecure=yes", "`yes` is neither true nor false"),
         ("allowed_hosts=a,http://b", "`http://b` is not a host; give its name or address alone"),
         ("unique_ids=none", "`none` is not known; give topic or global"),
@@ -270,6 +295,17 @@ fn a_wrong_value_says_setting_value_remedy_and_place() {
         ("fronts.tasks=on", "`on` is neither true nor false"),
         ("workers.lease=999ms", "`999ms` is out of range; give `1s` to `10m`"),
         ("workers.max=0", "`0` is out of range; give `1` to `100000`"),
+        ("workers.eureka=host:8761", "server 1 is no http or https URL; write http://host:8761"),
+        ("workers.eureka=http://a,b", "server 2 is no URL"),
+        ("workers.eureka_poll=10ms", "`10ms` is out of range; give `100ms` to `5m`"),
+        ("workers.eureka_register=a b", "`a b` is no name of an application; give 1 to 128"),
+        ("workers.eureka_register=linger", "there is no Eureka to register in; set `workers."),
+        ("alarms.every=1ms", "`1ms` is out of range; give `100ms` to `1h`"),
+        ("alarms.rules=late", "it is no list of rules; write [[alarms.rules]]"),
+        (
+            "alarms.rules=[{name='a',kind='dead',to='http://o',quiet='1s'}]",
+            "rule `a`: quiet is 1s; give at least 10s, twice `alarms.every`",
+        ),
         ("log.format=xml", "`xml` is not known; give human or json"),
         ("log.level=inof", "`inof` is not a level; give error, warn, info"),
     ] {
@@ -288,6 +324,9 @@ fn a_wrong_value_names_its_source() {
         refused.starts_with("wrong setting `drain` (linger.toml line 2): `[]` is not"),
         "{refused}"
     );
+    let refused = refusal(load("\n[[alarms.rules]]\nname = 'a'\nkind = 'slow'\n"));
+    let place = "wrong setting `alarms.rules` (linger.toml line 2): rule `a`: kind `slow` is not";
+    assert!(refused.starts_with(place), "{refused}");
     let refused = refusal(load("insecure = 1\nlisten = 5"));
     assert!(refused.starts_with("wrong setting `listen` (linger.toml line 2): `5`"), "{refused}");
     let refused = refusal(load("a = 'b'\ndrain = "));
@@ -450,6 +489,44 @@ fn a_wrong_secret_is_not_repeated() {
     }
 }
 
+#[test]
+fn sinks_are_sections_of_their_own_or_a_table_in_the_environment() {
+    let sections = "[sinks.events]\ntype = 'redis'\nurl = 'redis://h'\n[sinks.bills]\ntype = 'nats'\nurl = 'nats://h'";
+    let loaded = load(sections).unwrap();
+    let names: Vec<&str> = loaded.config.sinks.iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        (names, origin(&loaded, "sinks")),
+        (vec!["bills", "events"], "linger.toml:1".into())
+    );
+    let table = "{ events = { type = 'redis', url = 'redis://h' }, bills = { type = 'nats', url = 'nats://h' } }";
+    let by_env = Config::load(&set(&[]), env(&[("LINGER_SINKS", table)]), folder("").path());
+    assert_eq!(by_env.unwrap().config, loaded.config);
+    let refused = refusal(load("drain = '1s'\n[sinks.events]\ntype = 'redis'\nurl = 'amqp://h'"));
+    let expected = "wrong setting `sinks` (linger.toml line 2): sink `events`: url `amqp://h` is for another kind";
+    assert!(refused.starts_with(expected), "{refused}");
+}
+
+#[test]
+fn the_password_of_a_sink_is_never_shown_and_changes_by_a_restart() {
+    let toml = |password: &str| {
+        let shared = "[sinks.events]\ntype = 'rabbitmq'\nurl = 'amqp://";
+        format!(
+            "{shared}app:{password}@h'\n[sinks.bills]\ntype = 'nats'\nurl = 'nats://h'\npassword = '{password}'"
+        )
+    };
+    let file = folder(&toml("geheim"));
+    for args in [&["config"][..], &["config", "--json"]] {
+        let (code, shown, stderr) = linger(file.path(), args, &[]);
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        assert!(shown.contains("amqp://app:***@h") && !shown.contains("geheim"), "{shown}");
+    }
+    let before = Config::load(&set(&[]), [], file.path()).unwrap();
+    fs::write(file.path().join("linger.toml"), toml("geheim2")).unwrap();
+    let (after, changes) = before.reload().unwrap();
+    assert_eq!((after.config, changes.restart.len()), (before.config, 1));
+    assert!(!format!("{changes:?}").contains("geheim"), "{changes:?}");
+}
+
 /// Runs the binary in `folder`, with these variables alone.
 fn linger(folder: &Path, args: &[&str], vars: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linger"));
@@ -527,28 +604,20 @@ fn the_binary_fails_with_2_and_says_why_on_stderr() {
         (&[], &[], "Usage: linger"),
         (&["check"], &[], "linger-data"),
         (&["check", "."], &[], "there is no store in the folder"),
-        (
-            &["check", "redis://u:geheim@h"],
-            &[],
-            "cannot check `redis://u:***@h:6379`: only a store in a folder can be checked",
-        ),
-        (
-            &["check"],
-            &[("LINGER_STORE", "redis://h")],
-            "cannot check `redis://h:6379`: only a store in a folder can be checked",
-        ),
+        (&["check", "redis://u:geheim@127.0.0.1:1"], &[], "127.0.0.1:1"),
+        (&["check"], &[("LINGER_STORE", "redis://u:geheim@127.0.0.1:1")], "127.0.0.1:1"),
         (&["completions", "cobol"], &[], "invalid value 'cobol'"),
     ] {
         let (code, stdout, stderr) = linger(folder.path(), args, vars);
         assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}: {stderr}");
-        assert!(stderr.contains(why), "{args:?}: {stderr}");
+        assert!(stderr.contains(why) && !stderr.contains("geheim"), "{args:?}: {stderr}");
     }
 }
 
 #[test]
 fn the_binary_helps_and_completes() {
     let folder = tempfile::tempdir().unwrap();
-    for verb in ["serve", "config", "check", "completions"] {
+    for verb in ["serve", "config", "export", "import", "check", "completions"] {
         let (code, help, _) = linger(folder.path(), &[verb, "--help"], &[]);
         assert!(code == 0 && help.contains(&format!("Examples:\n  linger {verb}")), "{help}");
     }

@@ -10,6 +10,7 @@ use super::client::{Speaks, Target};
 use crate::Result;
 use crate::args::Args;
 use crate::server::Server;
+use crate::tools::{find, version};
 
 /// What the columns are called. The first and the last are as durable as Linger in the same row.
 pub(super) const NAMES: &[&str] = &["beanstalkd", "beanstalkd -f50", "Redis"];
@@ -67,22 +68,6 @@ impl Programs {
             }
         }
     }
-}
-
-/// In PATH, or where `./test` puts it: beside the folder that this program is in.
-fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let tools = std::env::current_exe().ok()?.ancestors().nth(2)?.join("tools/bin");
-    std::env::split_paths(&path).chain([tools]).map(|at| at.join(name)).find(|at| at.is_file())
-}
-
-fn version(program: &Path) -> String {
-    let said = Command::new(program).arg("-v").output();
-    let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let text = said.unwrap_or_default();
-    // Redis says more than anybody wants to know.
-    let words: Vec<&str> = text.split_whitespace().take(3).collect();
-    words.join(" ")
 }
 
 impl Peer {

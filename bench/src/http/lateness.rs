@@ -1,7 +1,7 @@
 //! How soon jobs are with those who wait for them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -10,12 +10,13 @@ use tokio::sync::mpsc;
 use super::Bench;
 use crate::Result;
 use crate::bare::{Bare, Sync};
-use crate::client::{Connection, field, finish_of, pop_path};
+use crate::client::{finish_of, pop_path};
+use crate::consumer::{consume, joined};
 use crate::load::histogram;
 use crate::report::{Budget, Row, Unit, say, tail_rows};
 use crate::server::Server;
 use crate::spread::{Spread, Tail};
-use crate::work::{now_ms, since_1970};
+use crate::work::now_ms;
 
 const CONSUMERS: usize = 16;
 /// Jobs that fall due a second.
@@ -127,7 +128,6 @@ impl Bench {
         // Adding takes a while too.
         let start = now_ms() + AHEAD_MS + count / 20;
         let due_ms = |n: u64| start + rate.map_or(0, |rate| (n * 1000).div_ceil(rate));
-        // The due time stands in the id, so that the consumer need not read it from the answer.
         let job = |n: u64| (format!("{}-{n}", due_ms(n)), format!(r#""at":{}"#, due_ms(n)));
         self.add_due(server.address, count, job)?;
         if now_ms() > start {
@@ -137,35 +137,10 @@ impl Bench {
         let consumers: Vec<_> = self
             .connect(server.address, consumers)?
             .into_iter()
-            .map(|connection| self.runtime.spawn(consume(connection, left.clone())))
+            .map(|to| consume(to, pop_path(), r#"{"wait":"500ms"}"#.into(), left.clone()))
+            .map(|consumer| self.runtime.spawn(consumer))
             .collect();
-        let mut late_ns = histogram();
-        let mut ended = Duration::ZERO;
-        self.runtime.block_on(async {
-            for consumer in consumers {
-                let (late, last) = consumer.await.expect("it does not panic");
-                late_ns.add(late).expect("all are alike");
-                ended = ended.max(last);
-            }
-        });
+        let (late_ns, ended) = self.runtime.block_on(joined(consumers));
         Ok((late_ns, ended.saturating_sub(Duration::from_millis(start))))
     }
-}
-
-/// Pops, finishes and pops again until nothing is left; answers how late each was, and when the
-/// last was finished.
-async fn consume(mut to: Connection, left: Arc<AtomicU64>) -> (Histogram<u64>, Duration) {
-    let (mut late_ns, mut last) = (histogram(), Duration::ZERO);
-    while left.load(Ordering::Relaxed) > 0 {
-        let answer = to.post_ok(&pop_path(), r#"{"wait":"500ms"}"#).await;
-        let now = since_1970();
-        let Some((path, lease)) = finish_of(answer) else { continue };
-        let due = field(answer, "id").and_then(|id| id.split('-').next()?.parse().ok());
-        let due = Duration::from_millis(due.expect("it is in the id"));
-        late_ns.saturating_record(now.saturating_sub(due).as_nanos() as u64);
-        left.fetch_sub(1, Ordering::Relaxed);
-        to.post_ok(&path, &lease).await;
-        last = since_1970();
-    }
-    (late_ns, last)
 }

@@ -162,7 +162,9 @@ impl Bench {
         self.runtime.block_on(async {
             for n in 0..TOPICS {
                 let path = format!("/v1/topics/{}/empty", topic(round, n));
-                connection.post_ok(&path, "{}").await;
+                // In a short round there may be none that was added to.
+                let status = connection.post(&path, "{}").await.status;
+                assert!(status < 300 || status == 404, "{path}: {status}");
             }
         });
         std::thread::sleep(self.effort.rate / 4);

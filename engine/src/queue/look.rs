@@ -105,12 +105,18 @@ impl Cursor {
 }
 
 /// Some jobs, and where to go on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T = JobInfo> {
     /// The jobs.
-    pub jobs: Vec<JobInfo>,
+    pub jobs: Vec<T>,
     /// Where to go on; none on the last page.
     pub cursor: Option<Cursor>,
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Page<T> {
+        Page { jobs: Vec::new(), cursor: None }
+    }
 }
 
 /// A question about the future.

@@ -134,7 +134,7 @@ pub enum Lane {
 }
 
 /// How a job is leased.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// For this long; else as the job or its topic says.
     pub ttr: Option<Ttr>,

@@ -186,10 +186,10 @@ impl Lanes {
         }
     }
 
-    /// How many destinations are closed.
-    pub(super) fn closed(&self) -> usize {
-        let closed = |lane: &&Lane| !matches!(lane.gate, Gate::Open { .. });
-        self.lanes.values().filter(closed).count()
+    /// The destinations that are closed.
+    pub(super) fn closed(&self) -> Vec<Destination> {
+        let closed = |lane: &Lane| !matches!(lane.gate, Gate::Open { .. });
+        self.lanes.iter().filter(|(_, lane)| closed(lane)).map(|(to, _)| to.clone()).collect()
     }
 }
 
@@ -314,7 +314,7 @@ mod tests {
         }
         bench.now += MINUTE;
         bench.attempt(Word::Up);
-        assert_eq!((bench.room(), bench.lanes.closed()), (32, 0));
+        assert_eq!((bench.room(), bench.lanes.closed()), (32, vec![]));
     }
 
     #[test]

@@ -121,8 +121,8 @@ impl<Q: Queue> Runner<Q> {
         self.shared.change_lanes(|lanes| lanes.reopen(destination));
     }
 
-    /// How many destinations are closed, until a probe succeeds.
-    pub fn closed(&self) -> usize {
+    /// The destinations that are closed, until a probe succeeds.
+    pub fn closed(&self) -> Vec<Destination> {
         self.shared.lanes().closed()
     }
 

@@ -15,8 +15,15 @@ const NAME: &str = "linger";
 impl SentinelTrio {
     /// Starts all five, and waits until the sentinels know each other and the replica.
     pub(crate) fn start() -> SentinelTrio {
-        let master = Server::start(&["--repl-diskless-sync-delay", "0"]);
-        let replica = Server::start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+        SentinelTrio::start_with(&[])
+    }
+
+    /// The same, with these arguments for master and replica.
+    pub(crate) fn start_with(args: &[&str]) -> SentinelTrio {
+        let args = [&["--repl-diskless-sync-delay", "0"], args].concat();
+        let master = Server::start(&args);
+        let port = master.port.to_string();
+        let replica = Server::start(&[&args[..], &["--replicaof", "127.0.0.1", &port]].concat());
         wait_until("the replica follows", || {
             replica.ask(&["INFO", "replication"]).text().contains("master_link_status:up")
         });
@@ -52,6 +59,50 @@ impl SentinelTrio {
         });
         wait_until("there is another master", || {
             self.sentinels.iter().all(|one| named(one) != before)
+        });
+    }
+
+    /// The same, but nothing is written from before the replica has it all until they have changed.
+    pub(crate) fn failover_without_loss(&mut self) {
+        let master = self.master();
+        self.master_server().ask(&["CLIENT", "PAUSE", "30000", "WRITE"]);
+        wait_until("the replica has it all", || {
+            let offsets = self.servers.iter().map(|server| {
+                let info = server.ask(&["INFO", "replication"]);
+                let field = if server.port == master {
+                    "master_repl_offset:"
+                } else {
+                    "slave_repl_offset:"
+                };
+                let line = info.text().lines().find_map(|line| line.strip_prefix(field));
+                line.expect("it says so").to_owned()
+            });
+            let offsets: Vec<_> = offsets.collect();
+            offsets[0] == offsets[1]
+        });
+        self.failover();
+        let before = self.servers.iter().find(|server| server.port == master).expect("one of ours");
+        before.ask(&["CLIENT", "UNPAUSE"]);
+        self.wait_until_followed();
+    }
+
+    /// Kills the master, waits until there is another, and starts the old one again as its replica.
+    pub(crate) fn replace_master(&mut self) {
+        let before = self.master();
+        self.kill_master();
+        wait_until("there is another master", || {
+            self.sentinels.iter().all(|one| named(one) != before)
+        });
+        let dead = self.servers.iter_mut().find(|server| !server.runs());
+        dead.expect("it was killed").start_again();
+        self.wait_until_followed();
+    }
+
+    /// Waits until the master has a replica that follows.
+    fn wait_until_followed(&mut self) {
+        wait_until("the master has a replica", || {
+            let info = self.master_server().ask(&["INFO", "replication"]);
+            info.text().contains("role:master") && info.text().contains(",state=online,")
         });
     }
 

@@ -122,6 +122,14 @@ impl Queue for Spy {
         self.memory.browse(query).await
     }
 
+    async fn dump(&self, query: Query) -> Result<Page<Whole>> {
+        self.memory.dump(query).await
+    }
+
+    async fn restore(&self, jobs: Vec<Whole>) -> Result<Vec<Result<bool>>> {
+        self.memory.restore(jobs).await
+    }
+
     async fn forecast(&self, forecast: Forecast) -> Result<Vec<u64>> {
         self.memory.forecast(forecast).await
     }

@@ -1,28 +1,34 @@
 //! The command line: one file a verb, or a family of small ones.
 //!
-//! All verbs but serve, config, check and completions call a server over its HTTP API.
+//! All verbs but serve, config, export, import, check and completions call a server over its HTTP API.
 //! Data goes to stdout, all else to stderr. Exit codes: 0 done, 1 not found or empty, 2 wrong use
 //! or failure.
 
 mod add;
+mod alarms;
 mod body;
 mod check;
 mod client;
 mod completions;
 mod config;
 mod delete;
+mod export;
 mod get;
 mod history;
 mod hold;
+mod import;
 mod jobs;
 mod json;
+mod nodes;
 mod one;
 mod path;
 mod pause;
 mod pop;
+mod progress;
 mod redrive;
 mod serve;
 mod settle;
+mod store;
 mod text;
 mod topics;
 mod update;
@@ -54,6 +60,7 @@ Examples:
   linger jobs hello                what is there, and when it is due
   linger config                    what is in force, and where it came from
   linger check ./linger-data       whether a store is in good order
+  linger export --out jobs.jsonl   every job of a store, for linger import elsewhere
 
 Exit codes: 0 done, 1 not found or empty, 2 wrong use or failure.";
 
@@ -79,7 +86,12 @@ enum Verb {
     Resume(pause::Resume),
     Redrive(redrive::Redrive),
     Workers(workers::Workers),
+    Nodes(nodes::Nodes),
+    Buckets(nodes::Buckets),
+    Alarms(alarms::Alarms),
     Config(config::Show),
+    Export(export::Export),
+    Import(import::Import),
     Check(check::Check),
     Completions(completions::Completions),
 }
@@ -142,7 +154,12 @@ impl Verb {
             Verb::Resume(verb) => verb.run(),
             Verb::Redrive(verb) => verb.run(),
             Verb::Workers(verb) => verb.run(),
+            Verb::Nodes(verb) => verb.run(),
+            Verb::Buckets(verb) => verb.run(),
+            Verb::Alarms(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
+            Verb::Export(verb) => verb.run(),
+            Verb::Import(verb) => verb.run(),
             Verb::Check(verb) => verb.run(),
             Verb::Completions(verb) => verb.run(),
         }

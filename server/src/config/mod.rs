@@ -1,9 +1,13 @@
 //! The settings in force: the defaults, a file, the environment and flags, one over the other.
 
+mod alarms;
+mod eureka;
 mod loaded;
 mod network;
+mod node;
 mod place;
 mod retry;
+mod sinks;
 mod source;
 mod value;
 
@@ -11,15 +15,20 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use linger::queue::UniqueIds;
 use linger::store::embedded::Durability;
 use linger::time::{DAY, HOUR};
 use linger::topic::Defaults;
 
+pub use alarms::{Alarms, Kind, Of, Pattern, Rule};
+pub(crate) use alarms::{TOPIC as ALARMS_TOPIC, shown_target};
+pub use eureka::{EurekaApp, EurekaServers};
 pub use loaded::{Change, Changes, Loaded, Setting};
 pub use network::Network;
+pub use node::{Label, Node};
 pub use place::{Place, Prefix, Shared, Url};
+pub use sinks::{Broker, Sasl, Sink, Sinks, Template};
 pub use source::{DEFAULTS, Origin, ServeFlags};
 pub use value::{Host, Level, LogFormat, Networks, Roles};
 
@@ -44,6 +53,8 @@ pub struct Config {
     pub durability: Durability,
     /// What this instance does.
     pub role: Roles,
+    /// What it is to others that share its store.
+    pub node: Node,
     /// Whether listening beyond this machine without API keys was agreed to.
     pub insecure: bool,
     /// Names by which the server may be called, besides loopback's.
@@ -62,10 +73,14 @@ pub struct Config {
     pub push: Push,
     /// How jobs are pushed by webhook.
     pub webhooks: Webhooks,
+    /// The brokers that jobs can be pushed to.
+    pub sinks: Sinks,
     /// How workers are registered.
     pub workers: Workers,
     /// Where jobs are kept whose life is over.
     pub archive: Archive,
+    /// What is told when it is not well.
+    pub alarms: Alarms,
     /// What is logged, and how.
     pub log: Log,
 }
@@ -151,6 +166,12 @@ pub struct Workers {
     pub lease: Duration,
     /// The most that may be registered.
     pub max: usize,
+    /// The servers of Eureka in which workers are found as well; none if they are not.
+    pub eureka: EurekaServers,
+    /// How often Eureka is asked.
+    pub eureka_poll: Duration,
+    /// The application as which this server registers there, if it does.
+    pub eureka_register: Option<EurekaApp>,
 }
 
 /// Where jobs are kept whose life is over, if their topic has them kept in files.
@@ -187,8 +208,18 @@ const CONCURRENCY_MAX: usize = 100_000;
 const ARCHIVE_BYTES_MAX: Size = Size(1 << 40);
 /// Less would be to try again and again.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Less would be to look without a pause.
+const EVERY_MIN: Duration = Duration::from_millis(100);
 /// Less would be to ask without a pause.
 const POLL_MIN: Duration = Duration::from_millis(10);
+/// Less would be to ask without a pause, more to call for long what is gone.
+const EUREKA_POLL_MIN: Duration = Duration::from_millis(100);
+const EUREKA_POLL_MAX: Duration = Duration::from_secs(300);
+const REPLICAS_MAX: usize = 10;
+/// Less would be to say without a pause that one is alive, more to leave the dead's work undone.
+const BUCKET_LEASE_MIN: Duration = Duration::from_millis(100);
+const BUCKET_LEASE_MAX: Duration = Duration::from_secs(600);
+const WEIGHT_MAX: usize = 10_000;
 /// Less would be no time at all, and every request would be late.
 const TIME_MIN: Duration = Duration::from_millis(1);
 
@@ -222,9 +253,17 @@ impl Config {
             shared: Shared {
                 prefix: values.take("store.prefix")?,
                 poll: values.take_in("store.poll", POLL_MIN..=HOUR)?,
+                wait: values.take_in("store.wait", 0..=REPLICAS_MAX)?,
+                lease: values.take_in("store.lease", BUCKET_LEASE_MIN..=BUCKET_LEASE_MAX)?,
             },
             durability: values.take("durability")?,
             role: values.take("role")?,
+            node: Node {
+                name: values.take("name")?,
+                group: values.take("group")?,
+                weight: values.take_in("weight", 1..=WEIGHT_MAX)?,
+                threshold: values.take_in("threshold", 0..=AT_ONCE_MAX)?,
+            },
             insecure: values.take("insecure")?,
             allowed_hosts: values.take("allowed_hosts")?,
             unique_ids: values.take("unique_ids")?,
@@ -275,9 +314,14 @@ impl Config {
                 secret: values.take("webhooks.secret")?,
                 ca: values.take("webhooks.ca")?,
             },
+            sinks: values.take("sinks")?,
             workers: Workers {
                 lease: values.take_in("workers.lease", LEASE_MIN..=LEASE_MAX)?,
                 max: values.take_in("workers.max", 1..=WORKERS_MAX)?,
+                eureka: values.take("workers.eureka")?,
+                eureka_poll: values
+                    .take_in("workers.eureka_poll", EUREKA_POLL_MIN..=EUREKA_POLL_MAX)?,
+                eureka_register: values.take("workers.eureka_register")?,
             },
             archive: Archive {
                 folder: values.take("archive.folder")?,
@@ -286,11 +330,37 @@ impl Config {
                     .0,
                 files: values.take_in("archive.files", 0..=AT_ONCE_MAX)?,
             },
+            alarms: Alarms {
+                every: values.take_in("alarms.every", EVERY_MIN..=HOUR)?,
+                rules: values.take("alarms.rules")?,
+            },
             log: Log { format: values.take("log.format")?, level: values.take("log.level")? },
         };
         values.assert_all_taken();
         config.check_exposure(values)?;
+        config.check_alarms(values)?;
+        config.check_eureka(values)?;
         Ok(config)
+    }
+
+    /// Rules that cannot do what they say.
+    fn check_alarms(&self, values: &Values) -> Result<()> {
+        self.alarms.check(&self.store).map_err(|why| {
+            let key = "alarms.rules";
+            anyhow!("wrong setting `{key}` ({}): {why}", values.origin(key).place())
+        })
+    }
+
+    /// To register somewhere, one must know where.
+    fn check_eureka(&self, values: &Values) -> Result<()> {
+        if self.workers.eureka_register.is_none() || !self.workers.eureka.urls().is_empty() {
+            return Ok(());
+        }
+        let key = "workers.eureka_register";
+        bail!(
+            "wrong setting `{key}` ({}): there is no Eureka to register in; set `workers.eureka`",
+            values.origin(key).place()
+        )
     }
 
     /// Without keys whoever reaches the port may do anything, so that must have been agreed to.
@@ -326,9 +396,10 @@ mod tests {
             listen: "127.0.0.1:7300".parse().unwrap(),
             beanstalkd: None,
             store: "./linger-data".into(),
-            shared: Shared { prefix: Prefix::default(), poll: SECOND },
+            shared: Shared { prefix: Prefix::default(), poll: SECOND, wait: 0, lease: 3 * SECOND },
             durability: Durability::Sync,
             role: Roles { api: true, timer: true, worker: true },
+            node: Node { name: None, group: Label::default(), weight: 1, threshold: 0 },
             insecure: false,
             allowed_hosts: vec![],
             unique_ids: UniqueIds::PerTopic,
@@ -365,8 +436,16 @@ mod tests {
                 secret: vec![],
                 ca: None,
             },
-            workers: Workers { lease: 30 * SECOND, max: 10_000 },
+            sinks: Sinks::default(),
+            workers: Workers {
+                lease: 30 * SECOND,
+                max: 10_000,
+                eureka: EurekaServers::default(),
+                eureka_poll: 30 * SECOND,
+                eureka_register: None,
+            },
             archive: Archive { folder: "./linger-archive".into(), file_bytes: 64 << 20, files: 0 },
+            alarms: Alarms { every: 5 * SECOND, rules: vec![] },
             log: Log { format: LogFormat::Human, level: Level::default() },
         };
         assert_eq!(Config::defaults(), expected);

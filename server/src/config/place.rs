@@ -34,6 +34,10 @@ pub struct Shared {
     pub prefix: Prefix,
     /// How often everything is looked at anew, in case a message was lost.
     pub poll: Duration,
+    /// How many replicas must have what was done before it is answered.
+    pub wait: usize,
+    /// How long an instance holds its buckets without a word from it.
+    pub lease: Duration,
 }
 
 /// What every key of a store on Redis begins with.

@@ -15,6 +15,9 @@ use super::value::{Raw, Value, quoted};
 /// The built-in `linger.toml`: every setting at its default.
 pub const DEFAULTS: &str = include_str!("../../linger.toml");
 
+/// The one section whose settings are not known beforehand: it is a value as a whole.
+const SINKS: &str = "sinks";
+
 /// What `linger serve` can be told on the command line.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ServeFlags {
@@ -36,6 +39,15 @@ pub struct ServeFlags {
     /// What this instance does [env: LINGER_ROLE] [default: api,timer,worker]
     #[arg(long, value_name = "ROLES")]
     pub role: Option<String>,
+    /// What others are shown this instance by [env: LINGER_NAME] [default: the machine's name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Instances that take load off each other first [env: LINGER_GROUP] [default: default]
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+    /// How large its share of the timers' work is, against that of others [env: LINGER_WEIGHT] [default: 1]
+    #[arg(long, value_name = "WEIGHT")]
+    pub weight: Option<String>,
     /// Listen beyond this machine without API keys [env: LINGER_INSECURE]
     #[arg(long)]
     pub insecure: bool,
@@ -139,6 +151,9 @@ pub(super) fn of_flags(flags: &ServeFlags) -> Result<Vec<Found>> {
         ("store", &flags.store, "--store"),
         ("durability", &flags.durability, "--durability"),
         ("role", &flags.role, "--role"),
+        ("name", &flags.name, "--name"),
+        ("group", &flags.group, "--group"),
+        ("weight", &flags.weight, "--weight"),
     ] {
         if let Some(value) = value {
             push(key, value, flag);
@@ -300,7 +315,8 @@ fn flatten(text: &str, origin: impl Fn(usize) -> Origin) -> Result<Vec<Found>, N
     for (name, value) in DeTable::parse(text).map_err(wrong)?.into_inner() {
         let (at, name) = (name.span().start, name.into_inner());
         match value.get_ref() {
-            DeValue::Table(section) if !section.is_empty() => {
+            // What is in it is named by whoever writes it.
+            DeValue::Table(section) if !section.is_empty() && name != SINKS => {
                 for (key, value) in section.clone() {
                     leaves.push((key.span().start, format!("{name}.{}", key.get_ref()), value));
                 }

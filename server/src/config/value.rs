@@ -272,9 +272,15 @@ impl Value for Roles {
     }
 
     fn show(&self) -> Raw {
+        Raw::String(self.words().join(","))
+    }
+}
+
+impl Roles {
+    /// Their names.
+    pub fn words(self) -> Vec<&'static str> {
         let roles = [(self.api, "api"), (self.timer, "timer"), (self.worker, "worker")];
-        let words: Vec<&str> = roles.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
-        Raw::String(words.join(","))
+        roles.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect()
     }
 }
 
@@ -382,7 +388,11 @@ pub struct Level(String);
 impl Level {
     /// The filter for `tracing`.
     pub fn filter(&self) -> EnvFilter {
-        EnvFilter::try_new(&self.0).expect("a level is a filter")
+        // Kafka's client tells at length what fails; we say so ourselves. Who asks for it gets it.
+        let filter = format!("rskafka=off,{}", self.0);
+        let filter = EnvFilter::try_new(filter).expect("a level is a filter");
+        // It writes down every message that RabbitMQ returns, body and all; we say so ourselves.
+        filter.add_directive("lapin::returned_messages=off".parse().expect("a directive"))
     }
 
     /// The directives as they were written.

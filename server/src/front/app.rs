@@ -1,5 +1,6 @@
 //! What the fronts on the common port share: the store, the settings, and who is let in.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use arc_swap::{ArcSwap, Guard};
 use linger::error::{Code, Error, Result};
 use linger::queue::{Ask, Bodies, Delivery, Page, Query, Queue, Settle, Verdict};
 use linger::store::embedded::Progress;
-use linger::time::format_duration;
+use linger::store::redis::{Fleet, Node, NodeInfo};
+use linger::time::{Clock, SystemClock, Time, format_duration};
 use linger::topic::Topic;
 use linger::worker::Runner;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +17,9 @@ use tokio_util::task::TaskTracker;
 
 use super::limit::Gates;
 use super::names::Names;
+use crate::alarms::Alarms;
 use crate::config::Config;
+use crate::eureka::Eureka;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::silence;
@@ -29,11 +33,20 @@ pub(crate) struct App {
     registry: OnceLock<Arc<Registry>>,
     /// Who pushes its jobs, if this instance does.
     runner: OnceLock<Arc<Runner<Store>>>,
+    /// What looks whether all is well.
+    alarms: OnceLock<Arc<Alarms>>,
+    /// Who asks Eureka for workers, if there is one.
+    eureka: OnceLock<Arc<Eureka>>,
     /// How much of it is loaded until then.
     loading: Progress,
     config: ArcSwap<Config>,
     /// Held while settings change.
     changing: Mutex<()>,
+    /// When it started, and what it is called where it shares no store.
+    started: Time,
+    id: String,
+    /// What others that share its store are told of it.
+    node: Node,
     pub(super) gates: Gates,
     pub(super) names: Names,
     /// Ends what waits when the server stops.
@@ -44,12 +57,17 @@ pub(crate) struct App {
 
 impl App {
     /// A front without a store yet: it answers that it is not ready.
-    pub(crate) fn new(config: Config, stopping: CancellationToken) -> App {
+    pub(crate) fn new(config: Config, address: SocketAddr, stopping: CancellationToken) -> App {
         App {
+            started: SystemClock::new().now().time(),
+            id: format!("{:016x}", super::somewhere()),
+            node: node(&config, address),
             secrets: Arc::new(Secrets::new(config.webhooks.secret.clone())),
             store: OnceLock::new(),
             registry: OnceLock::new(),
             runner: OnceLock::new(),
+            alarms: OnceLock::new(),
+            eureka: OnceLock::new(),
             loading: Progress::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),
@@ -58,6 +76,49 @@ impl App {
             stopping,
             seen_to: TaskTracker::new(),
         }
+    }
+
+    /// What others that share its store are told of this server.
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Tells those who share the store that this server is gone.
+    pub(crate) async fn leave(&self) {
+        if let Some(store) = self.store.get() {
+            store.leave().await;
+        }
+    }
+
+    /// Who shares the store: this server alone if it cannot be shared.
+    pub(super) async fn fleet(&self) -> Result<Fleet> {
+        let store = self.store()?;
+        if let Some(fleet) = store.fleet().await? {
+            return Ok(fleet);
+        }
+        let now = store.clock().now().time();
+        let alone = NodeInfo {
+            id: self.id.clone(),
+            node: self.node.clone(),
+            // A store in a folder sees to its clock itself.
+            timer: true,
+            version: env!("CARGO_PKG_VERSION").into(),
+            started: self.started,
+            heard: now,
+            until: now,
+            is_this: true,
+        };
+        Ok(Fleet { nodes: vec![alone], buckets: Vec::new() })
+    }
+
+    /// Refuses what only a server with the role api does.
+    pub(super) fn check_api(&self) -> Result<()> {
+        if self.config().role.api {
+            return Ok(());
+        }
+        let message = "this server does not have the role api, and tells only how it is; call one \
+                       that has it";
+        Err(Error::new(Code::Unavailable, message))
     }
 
     /// Where an opening says how far it has come.
@@ -78,6 +139,31 @@ impl App {
     /// Who pushes the store's jobs, if this instance does.
     pub(super) fn runner(&self) -> Option<&Arc<Runner<Store>>> {
         self.runner.get()
+    }
+
+    /// Takes what looks whether all is well.
+    pub(crate) fn set_alarms(&self, alarms: Arc<Alarms>) {
+        let _ = self.alarms.set(alarms);
+    }
+
+    /// What looks whether all is well; refused while the store is loaded.
+    pub(super) fn alarms(&self) -> Result<&Arc<Alarms>> {
+        self.alarms.get().ok_or_else(loading)
+    }
+
+    /// Takes who asks Eureka for workers.
+    pub(crate) fn set_eureka(&self, eureka: Arc<Eureka>) {
+        let _ = self.eureka.set(eureka);
+    }
+
+    /// Who asks Eureka for workers, if there is one.
+    pub(super) fn eureka(&self) -> Option<&Arc<Eureka>> {
+        self.eureka.get()
+    }
+
+    /// The most workers that may be registered.
+    pub(crate) fn workers_max(&self) -> usize {
+        self.config().workers.max
     }
 
     /// Begins to serve from this store.
@@ -226,6 +312,21 @@ impl App {
         let settles = jobs.iter().map(|job| Settle::delivery(job, release.clone())).collect();
         self.store()?.settle(settles).await?;
         Ok(())
+    }
+}
+
+fn node(config: &Config, address: SocketAddr) -> Node {
+    let usual = Node::default();
+    let said = &config.node;
+    // The store says itself whether it sees to its clock.
+    let roles = config.role.words().into_iter().filter(|role| *role != "timer");
+    Node {
+        name: said.name.as_ref().map_or(usual.name, |name| name.as_str().to_owned()),
+        group: said.group.as_str().to_owned(),
+        weight: said.weight as u32,
+        threshold: Some(said.threshold as u64).filter(|threshold| *threshold > 0),
+        roles: roles.map(str::to_owned).collect(),
+        address: Some(address.to_string()),
     }
 }
 

@@ -49,7 +49,10 @@ impl Port {
     async fn answer_call(self, request: Request<Incoming>, busy: Busy) -> Response {
         let asked = self.app.names.asked(&request);
         let mut answer = match origin::check(&self.app, &request) {
-            Ok(()) => self.grpc.answer(request, busy).await,
+            Ok(()) => match grpc::check_role(&self.app, request.uri().path()) {
+                Ok(()) => self.grpc.answer(request, busy).await,
+                Err(why) => grpc::refusal(why),
+            },
             Err(why) => grpc::refusal(why),
         };
         asked.answered(&mut answer);

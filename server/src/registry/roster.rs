@@ -14,7 +14,8 @@ use linger::time::{Now, Tick};
 use linger::topic::Topic;
 
 use super::worker::{
-    AppName, Ended, Health, Instance, Registration, Said, State, Url, Worker, destination, excerpt,
+    AppName, By, Ended, Health, Instance, Registration, Said, State, Url, Worker, destination,
+    excerpt,
 };
 
 /// How long an instance that failed is called after the others. Then it has its turn again: it
@@ -89,7 +90,8 @@ pub(crate) struct Filter {
 impl Roster {
     /// The name for a registration: the one it brings, or the one that this instance has.
     pub(super) fn id_for(&self, new: &Registration) -> Option<Id> {
-        let place = || self.places.get(&(new.app.clone(), new.url.clone()));
+        let own = |id: &&Id| self.check_own(id).is_ok();
+        let place = || self.places.get(&new.place()).filter(own);
         new.id.as_ref().or_else(place).cloned()
     }
 
@@ -116,6 +118,46 @@ impl Roster {
         let until = end_of(said.lease, now);
         self.insert(id.clone(), Entry { said, until, health, failed: None });
         Put { worker: self.shown(&id, now), replaced, ousted }
+    }
+
+    /// Takes over one that was found in Eureka, and gives it a full lease. The answer is who comes
+    /// to life by that, and for which topics; none if it registered here as well, which counts.
+    pub(super) fn find(
+        &mut self,
+        id: Id,
+        found: Registration,
+        max: usize,
+        now: Now,
+    ) -> Result<Option<(Worker, Arc<[Topic]>)>> {
+        if self.said(&id).is_some_and(|said| said.is_still(&found)) {
+            return self.keep(&id, None, now).map(Some);
+        }
+        let there = self.places.get(&found.place());
+        let is_own = |id: &Id| self.said(id).is_some_and(|said| said.by == By::Itself);
+        if is_own(&id) || there.is_some_and(is_own) {
+            return Ok(None);
+        }
+        self.check_room(&id, max)?;
+        let said = Said { by: By::Eureka, ..Said::new(found, now.time()) };
+        let worker = self.put(id, said, now).worker;
+        let topics = worker.said.topics.clone();
+        Ok(Some((worker, topics)))
+    }
+
+    /// The names of all that were found in Eureka.
+    pub(super) fn found(&self) -> Vec<Id> {
+        let found = self.workers.iter().filter(|(_, entry)| entry.said.by == By::Eureka);
+        found.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Refuses to change one that was found in Eureka, where it would come from again.
+    pub(super) fn check_own(&self, id: &Id) -> Result<()> {
+        if self.said(id).is_none_or(|said| said.by == By::Itself) {
+            return Ok(());
+        }
+        let id = excerpt(id.as_str());
+        let message = format!("worker `{id}` is registered in Eureka; change it there");
+        Err(Error::new(Code::WrongState, message))
     }
 
     /// Gives a worker a full lease anew, and maybe another state. The second answer is for which
@@ -148,8 +190,8 @@ impl Roster {
             return Arc::default();
         }
         let is_missed = |topic: &&Topic| {
-            let mut lines = [None, Some(said.app.clone())].into_iter();
-            lines.any(|app| self.missed.contains(&(app, (*topic).clone())))
+            let mut apps = [None].into_iter().chain(said.apps().map(Some));
+            apps.any(|app| self.missed.contains(&(app, (*topic).clone())))
         };
         said.topics.iter().filter(is_missed).cloned().collect()
     }
@@ -210,6 +252,11 @@ impl Roster {
         let chosen: Vec<_> = well.chain(failed).take(most).map(instance).collect();
         turns.last = chosen.first().map(|instance| instance.id.clone());
         chosen
+    }
+
+    /// Whether somebody is there for jobs of this topic, of one application or of any.
+    pub(super) fn is_served(&self, app: Option<&AppName>, topic: &Topic) -> bool {
+        self.lines.contains_key(&(app.cloned(), topic.clone()))
     }
 
     /// Where jobs go for whom somebody is there.
@@ -297,16 +344,17 @@ impl Entry {
 
 impl Filter {
     fn fits(&self, said: &Said) -> bool {
-        self.app.as_ref().is_none_or(|app| *app == said.app)
+        self.app.as_ref().is_none_or(|app| said.apps().any(|own| own == *app))
             && self.topic.as_ref().is_none_or(|topic| said.topics.contains(topic))
     }
 }
 
 /// Every line that a worker stands in when it is live.
 fn lines_of(said: &Said) -> impl Iterator<Item = Line> {
-    said.topics
-        .iter()
-        .flat_map(|topic| [(None, topic.clone()), (Some(said.app.clone()), topic.clone())])
+    said.topics.iter().flat_map(|topic| {
+        let apps = [None].into_iter().chain(said.apps().map(Some));
+        apps.map(|app| (app, topic.clone()))
+    })
 }
 
 fn end_of(lease: Duration, now: Now) -> Tick {

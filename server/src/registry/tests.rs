@@ -178,6 +178,50 @@ async fn a_call_that_is_dropped_has_failed() {
     assert_eq!(health().last_error.as_deref(), Some("it did not answer in time"));
 }
 
+fn found(names: &[&str]) -> Vec<(Id, Registration)> {
+    let one = |name: &&str| {
+        let (url, app) = (format!("http://{name}"), "SHOP".parse().unwrap());
+        let topics = vec!["t".parse().unwrap()];
+        let new = Registration::new(None, app, topics, url.parse().unwrap(), LEASE_MAX);
+        (id(name), new.unwrap())
+    };
+    names.iter().map(one).collect()
+}
+
+#[tokio::test]
+async fn who_is_found_elsewhere_is_there_until_it_is_not_found_and_never_stored() {
+    let (store, clock) = store();
+    let registry = Arc::new(Registry::open(store.clone()).await.unwrap());
+    let mut changes = registry.changes();
+    registry.register(registration(Some("own"), "http://own"), 9).await.unwrap();
+    changes.next().await;
+    assert_eq!(registry.set_found(found(&["a", "b"]), 9), []);
+    assert_eq!(names(&registry), ["a", "b", "own"]);
+    // By its name as it is, and in lower case.
+    let told = changes.next().await;
+    let told: Vec<_> = told.iter().map(Destination::as_str).collect();
+    assert_eq!(told, ["worker:/t", "worker:SHOP/t", "worker:shop/t"]);
+    changes.next().await;
+    // Found again it is no news, and it lives on while it is kept.
+    for _ in 0..3 {
+        clock.advance(LEASE_MAX / 2);
+        registry.set_found(found(&["a", "b"]), 9);
+        clock.advance(LEASE_MAX / 2);
+        registry.keep_found();
+    }
+    assert!(changes.came.is_empty());
+    assert_eq!(names(&registry), ["a", "b"]);
+    registry.set_found(found(&["b", "c"]), 9);
+    assert_eq!(names(&registry), ["b", "c"]);
+    let refused = registry.set_found(found(&["b", "c", "d"]), 2);
+    assert_eq!(refused.iter().map(Error::code).collect::<Vec<_>>(), [Code::Overloaded]);
+    assert_eq!(names(&registry), ["b", "c"]);
+    // Nobody here can change it.
+    assert_eq!(registry.heartbeat(&id("b"), None).await.unwrap_err().code(), Code::WrongState);
+    assert_eq!(registry.deregister(&id("b")).await.unwrap_err().code(), Code::WrongState);
+    assert!(!stored(&store).await.iter().any(|(name, _)| name != "own"));
+}
+
 /// Has something done to a worker, one thing after the other by number.
 async fn deed(registry: &Registry<Memory>, number: usize) {
     let name = id(["a", "b"][number % 2]);

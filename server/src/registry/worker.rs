@@ -156,6 +156,11 @@ impl Registration {
         topics.dedup();
         Ok(Registration { id, app, topics: topics.into(), url, lease })
     }
+
+    /// What makes it one instance and no other.
+    pub(crate) fn place(&self) -> (AppName, Url) {
+        (self.app.clone(), self.url.clone())
+    }
 }
 
 /// Whether a worker is given jobs.
@@ -181,9 +186,19 @@ impl State {
     }
 }
 
-/// What a worker has said: all of it that outlives a restart.
+/// By whom a worker is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// It registered here.
+    Itself,
+    /// It is registered in Eureka.
+    Eureka,
+}
+
+/// What a worker has said. Of those that registered here, all of it outlives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
+    pub(crate) by: By,
     pub(crate) app: AppName,
     pub(crate) topics: Arc<[Topic]>,
     pub(crate) url: Url,
@@ -196,7 +211,23 @@ impl Said {
     /// A registration as it is kept from now on.
     pub(super) fn new(new: Registration, now: Time) -> Said {
         let Registration { id: _, app, topics, url, lease } = new;
-        Said { app, topics, url, lease, registered: now, state: State::Live }
+        Said { by: By::Itself, app, topics, url, lease, registered: now, state: State::Live }
+    }
+
+    /// Whether one that was found in Eureka is still what it was.
+    pub(super) fn is_still(&self, found: &Registration) -> bool {
+        (self.by, &self.app, &self.topics, &self.url)
+            == (By::Eureka, &found.app, &found.topics, &found.url)
+    }
+
+    /// The names of its application. Eureka writes them in capitals, whatever they were; those who
+    /// add jobs need not.
+    pub(super) fn apps(&self) -> impl Iterator<Item = AppName> {
+        let lower = match self.by {
+            By::Itself => None,
+            By::Eureka => Some(AppName(self.app.as_str().to_lowercase().into())),
+        };
+        [self.app.clone()].into_iter().chain(lower.filter(|lower| *lower != self.app))
     }
 
     /// As it is stored.
@@ -283,16 +314,17 @@ pub(crate) enum Ended {
 /// An application has an instance for these topics that it did not have before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Came {
-    pub(super) app: AppName,
+    pub(super) apps: Vec<AppName>,
     pub(super) topics: Arc<[Topic]>,
 }
 
 impl Came {
     /// Where jobs go that it may be called for.
     pub(super) fn destinations(&self) -> impl Iterator<Item = Destination> {
-        self.topics
-            .iter()
-            .flat_map(|topic| [None, Some(&self.app)].map(|app| destination(app, topic)))
+        self.topics.iter().flat_map(|topic| {
+            let apps = [None].into_iter().chain(self.apps.iter().map(Some));
+            apps.map(|app| destination(app, topic))
+        })
     }
 }
 

@@ -17,7 +17,7 @@ use super::Secret;
 use super::key::SigningKey;
 
 /// How the keys of the store begin.
-pub(super) const PREFIX: &str = "secrets/";
+pub(crate) const PREFIX: &str = "secrets/";
 
 /// The most keys that one owner may have, since all of them sign: the oldest goes.
 const KEYS_MAX: usize = 10;

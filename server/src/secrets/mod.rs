@@ -16,7 +16,7 @@ use linger::time::{Time, duration_ms};
 use linger::topic::Topic;
 use tokio::sync::Mutex;
 
-pub(crate) use kept::{Key, Owner};
+pub(crate) use kept::{Key, Owner, PREFIX};
 pub use key::SigningKey;
 pub(crate) use key::{Kind, signatures};
 

@@ -26,6 +26,16 @@ const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
 /// Who the job is, at this second, with `body` signed by these keys; and what its topic adds.
 pub(super) fn of(job: &Delivery, keys: &[SigningKey], timestamp_s: u64, body: &[u8]) -> HeaderMap {
+    let mut headers = about(job);
+    if let Some(signatures) = signatures(keys, &id(job), timestamp_s, body) {
+        put(&mut headers, SIGNATURE, &signatures);
+    }
+    headers.insert(TIMESTAMP, timestamp_s.into());
+    headers
+}
+
+/// Who the job is, and what its topic adds.
+pub(super) fn about(job: &Delivery) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(16);
     // First, so that what is ours cannot be set by a topic.
     for (name, value) in job.headers.iter() {
@@ -34,12 +44,7 @@ pub(super) fn of(job: &Delivery, keys: &[SigningKey], timestamp_s: u64, body: &[
         }
     }
     put_job(&mut headers, job);
-    let id = id(job);
-    if let Some(signatures) = signatures(keys, &id, timestamp_s, body) {
-        put(&mut headers, SIGNATURE, &signatures);
-    }
-    put(&mut headers, ID, &id);
-    headers.insert(TIMESTAMP, timestamp_s.into());
+    put(&mut headers, ID, &id(job));
     if job.envelope == Envelope::CloudEvents {
         put_event(&mut headers, job);
     }
@@ -47,7 +52,7 @@ pub(super) fn of(job: &Delivery, keys: &[SigningKey], timestamp_s: u64, body: &[
 }
 
 /// The same for every attempt at an occurrence, so that a receiver knows it again.
-fn id(job: &Delivery) -> String {
+pub(super) fn id(job: &Delivery) -> String {
     format!("lg_{}_{}", job.job.number, job.job.occurrence)
 }
 

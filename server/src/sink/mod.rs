@@ -1,9 +1,11 @@
 //! How work is pushed out: each sink is a worker.
 
 mod address;
+mod broker;
 mod dial;
 mod grpc;
 mod headers;
+mod message;
 mod webhook;
 mod workers;
 
@@ -13,17 +15,20 @@ use std::time::Duration;
 use linger::queue::Delivery;
 use linger::worker::{Outcome, Worker};
 
-use crate::config::Webhooks;
+use crate::config::{Config, Webhooks};
 use crate::registry::Registry;
 use crate::secrets::Secrets;
+use broker::Brokers;
 use grpc::Grpc;
 use webhook::Webhook;
+pub(crate) use webhook::{HttpClient, http_client};
 use workers::{Call, Workers};
 
-/// Those that call by a URL.
+/// Those that call by a URL, and the brokers.
 pub(crate) struct Sinks {
     webhook: Webhook,
     grpc: Grpc,
+    brokers: Brokers,
 }
 
 /// Pushes jobs to wherever their targets say.
@@ -33,9 +38,10 @@ pub(crate) struct Target {
 }
 
 impl Sinks {
-    pub(crate) fn new(config: &Webhooks, secrets: Arc<Secrets>) -> anyhow::Result<Sinks> {
-        let webhook = Webhook::new(config, secrets.clone())?;
-        Ok(Sinks { webhook, grpc: Grpc::new(config, secrets) })
+    pub(crate) fn new(config: &Config, secrets: Arc<Secrets>) -> anyhow::Result<Sinks> {
+        let webhook = Webhook::new(&config.webhooks, secrets.clone())?;
+        let grpc = Grpc::new(&config.webhooks, secrets);
+        Ok(Sinks { webhook, grpc, brokers: Brokers::new(&config.sinks)? })
     }
 
     /// Takes on other settings.
@@ -67,6 +73,7 @@ impl Worker for Target {
         let target = job.target.clone();
         match target.as_ref().map_or("", |target| target.as_str()) {
             to if to.starts_with("worker:") => Box::pin(self.workers.work(job)).await,
+            to if to.starts_with("sink:") => Box::pin(self.sinks.brokers.push(job)).await,
             to => self.sinks.call(to, &job, job.within).await,
         }
     }

@@ -48,6 +48,17 @@ async fn send_body(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn without_the_role_api_only_how_it_is_is_told() {
+    let server = Server::with(|config| config.role.api = false).await;
+    let call = [("content-type", "application/grpc")];
+    let answer = send(&server, true, "/linger.v1.Queue/Add", &call).await;
+    assert_eq!(answer.headers()["grpc-status"], "14", "{answer:?}");
+    let answer = send(&server, true, "/grpc.health.v1.Health/Nothing", &call).await;
+    assert_eq!(answer.headers()["grpc-status"], "12", "{answer:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_is_answered_in_its_own_language() {
     let server = Server::start().await;
     for http2 in [true, false] {

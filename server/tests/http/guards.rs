@@ -14,6 +14,37 @@ async fn probes_answer() {
 }
 
 #[tokio::test]
+async fn without_the_role_api_only_how_it_is_is_told() {
+    let server = Server::with(|config| config.role.api = false).await;
+    for path in ["/healthz", "/readyz", "/metrics", "/v1/nodes"] {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+    }
+    for path in ["/v1/topics", "/openapi.json", "/docs", "/nowhere", "/v1/nodes/"] {
+        let why = server.get(path).await.refused(503, "unavailable", None);
+        assert!(why.contains("role api"), "{path}: {why}");
+    }
+    let add = server.post("/v1/jobs", r#"{"topic":"t"}"#).await;
+    assert!(add.refused(503, "unavailable", None).contains("role api"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_with_a_folder_is_alone() {
+    let server = Server::with(|config| config.role.worker = false).await;
+    let told = server.get("/v1/nodes").await.ok(200);
+    let nodes = told["nodes"].as_array().expect("a list");
+    assert_eq!((nodes.len(), &nodes[0]["this"]), (1, &true.into()), "{told}");
+    assert_eq!(nodes[0]["roles"], serde_json::json!(["api", "timer"]));
+    assert_eq!(nodes[0]["address"], server.address().to_string());
+    assert_eq!(
+        (&told["buckets"], &told["warning"]),
+        (&serde_json::json!([]), &serde_json::Value::Null)
+    );
+    server.get("/v1/nodes?zebra=1").await.refused(400, "invalid", Some("zebra"));
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_foreign_host_or_origin_is_refused() {
     let server = Server::with(|config| {
         config.allowed_hosts = vec![Host::new("queue.shop.example").expect("a host")];

@@ -1,8 +1,10 @@
 //! The API's description, held against a running server.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use hyper::Method;
+use linger_server::config::{Alarms, Kind, Of, Rule};
 use serde_json::{Value, json};
 
 use crate::client::Server;
@@ -182,6 +184,7 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
             let made = server.post("/v1/secrets", r#"{"topic":"order.close"}"#).await.ok(201);
             return made["id"].as_str().unwrap().to_owned();
         }
+        "listAlarms" => while !server.get("/v1/alarms").await.text.contains("since") {},
         "unholdJob" | "unholdJobs" => {
             server.post("/v1/topics/order.close/jobs/1001/hold", "").await.ok(200);
         }
@@ -205,9 +208,23 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
     String::new()
 }
 
+/// A rule by which something is not well, and that not for long enough to be told.
+fn never_told() -> Alarms {
+    let rule = Rule {
+        name: "disk".into(),
+        kind: Kind::Disk,
+        of: Of::All,
+        threshold: u64::MAX,
+        holds: Duration::from_secs(86_400),
+        quiet: Duration::from_secs(60),
+        to: "https://ops.example/hooks".parse().unwrap(),
+    };
+    Alarms { every: Duration::from_millis(100), rules: vec![rule] }
+}
+
 #[tokio::test]
 async fn every_example_works_and_is_answered_as_described() {
-    let server = Server::start().await;
+    let server = Server::with(|config| config.alarms = never_told()).await;
     let document = Document::of(&server).await;
     let mut seen = 0;
     for call in document.calls() {

@@ -5,12 +5,13 @@ use crate::client::Server;
 #[tokio::test]
 async fn a_topic_has_counts_and_settings() {
     let server = Server::start().await;
-    let settings = r#"{"ttr":"5m","retry":{"ladder":["15s","3m"],"from":"due"},"rate":"10/m","concurrency":3,"retain":"1d"}"#;
+    let settings = r#"{"ttr":"5m","retry":{"ladder":["15s","3m"],"from":"due"},"rate":"10/m","concurrency":3,"partitions":16,"retain":"1d"}"#;
     let topic = server.call(Method::PUT, "/v1/topics/t", settings).await.ok(200);
     assert_eq!(topic["settings"]["ttr"], "5m");
     assert_eq!(topic["settings"]["retry"]["ladder"], serde_json::json!(["15s", "3m"]));
     assert_eq!(topic["settings"]["retry"]["attempts"], 3);
     assert_eq!(topic["settings"]["rate"], "10/1m");
+    assert_eq!(topic["settings"]["partitions"], 16);
     server.add(r#"{"topic":"t","delay":"1h"}"#).await;
     let topic = server.get("/v1/topics/t").await.ok(200);
     assert_eq!((&topic["counts"]["delayed"], &topic["added"]), (&1.into(), &1.into()));

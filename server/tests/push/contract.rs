@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper::Method;
 use serde_json::{Value, json};
 
+use crate::broker::{Kafka, Nats, RabbitMq, Redis, Sink};
 use crate::client::{Caller, Server};
 use crate::job;
 use crate::peer::{Answer, Grpc, Peer, Webhook, Worker};
@@ -50,6 +51,15 @@ contract! {
     grpc: Grpc,
     worker_over_http: Worker<Webhook>,
     worker_over_grpc: Worker<Grpc>,
+    rabbitmq: Sink<RabbitMq>,
+    redis: Sink<Redis>,
+    nats: Sink<Nats>,
+    kafka: Sink<Kafka>,
+}
+
+/// A server that knows of a peer what it must.
+async fn server_for(peer: &impl Peer) -> Server {
+    Server::with(|config| config.sinks = peer.settings().parse().unwrap()).await
 }
 
 /// Adds a job for a peer, with these fields besides.
@@ -82,8 +92,8 @@ async fn errors(server: &Caller) -> Vec<String> {
 }
 
 async fn success_finishes_the_job<P: Peer>() {
-    let server = Server::start().await;
-    let mut peer = P::start().await;
+    let Some(mut peer) = P::start().await else { return };
+    let server = server_for(&peer).await;
     add(&server, &peer, json!({})).await;
     let brought = peer.next().await;
     assert_eq!(brought.attempt, "1");
@@ -91,14 +101,14 @@ async fn success_finishes_the_job<P: Peer>() {
     assert_eq!(until(&server, "finished").await["attempt"], 1);
     let history = job::history(&server, TOPIC, ID).await;
     assert_eq!(history.len(), 1, "{history:?}");
-    assert_eq!(history[0]["answer"], P::ok());
+    assert!(P::is_ok(&history[0]["answer"]), "{history:?}");
     assert!(peer.is_empty());
     server.stop().await;
 }
 
 async fn a_transient_failure_is_tried_again<P: Peer>() {
-    let server = Server::start().await;
-    let mut peer = P::start().await;
+    let Some(mut peer) = P::start().await else { return };
+    let server = server_for(&peer).await;
     add(&server, &peer, json!({"retry": {"ladder": ["10ms", "20ms"]}})).await;
     let first = peer.next().await;
     let webhook_id = first.webhook_id.clone();
@@ -112,14 +122,14 @@ async fn a_transient_failure_is_tried_again<P: Peer>() {
     assert_eq!(until(&server, "finished").await["attempt"], 3);
     assert_eq!(happened(&server).await, ["failed", "failed", "finished"]);
     for error in errors(&server).await {
-        assert!(error.ends_with(P::TRANSIENT), "{error}");
+        assert!(error.contains(P::TRANSIENT), "{error}");
     }
     server.stop().await;
 }
 
 async fn a_permanent_failure_ends_on_the_dead_shelf<P: Peer>() {
-    let server = Server::start().await;
-    let mut peer = P::start().await;
+    let Some(mut peer) = P::start().await else { return };
+    let server = server_for(&peer).await;
     add(&server, &peer, json!({"retry": {"ladder": ["10ms"]}})).await;
     // One that has no word for it is asked until the attempts are used up.
     let attempts = if P::CAN_REFUSE_FOR_GOOD { 1 } else { 2 };
@@ -129,14 +139,14 @@ async fn a_permanent_failure_ends_on_the_dead_shelf<P: Peer>() {
     let dead = until(&server, "dead").await;
     assert_eq!(dead["attempt"], attempts);
     let error = dead["last_error"].as_str().unwrap();
-    assert!(error.ends_with(P::PERMANENT), "{error}");
+    assert!(error.contains(P::PERMANENT), "{error}");
     assert!(peer.is_empty());
     server.stop().await;
 }
 
 async fn no_answer_in_time_is_a_failed_attempt<P: Peer>() {
-    let server = Server::start().await;
-    let mut peer = P::start().await;
+    let Some(mut peer) = P::start().await else { return };
+    let server = server_for(&peer).await;
     set_topic(&server, json!({"timeout": "300ms"})).await;
     add(&server, &peer, json!({"retry": {"ladder": ["10ms"], "attempts": 100}})).await;
     let hangs = peer.next().await;
@@ -159,8 +169,8 @@ async fn no_answer_in_time_is_a_failed_attempt<P: Peer>() {
 }
 
 async fn a_connection_that_breaks_in_the_midst_is_a_failed_attempt<P: Peer>() {
-    let server = Server::start().await;
-    let mut peer = P::start().await;
+    let Some(mut peer) = P::start().await else { return };
+    let server = server_for(&peer).await;
     peer.break_next();
     add(&server, &peer, json!({"retry": {"ladder": ["10ms"]}})).await;
     let again = peer.next().await;
@@ -172,8 +182,8 @@ async fn a_connection_that_breaks_in_the_midst_is_a_failed_attempt<P: Peer>() {
 }
 
 async fn a_job_whose_answer_is_lost_is_brought_again_and_can_be_known_again<P: Peer>() {
-    let server = Server::start().await;
-    let mut peer = P::start().await;
+    let Some(mut peer) = P::start().await else { return };
+    let server = server_for(&peer).await;
     add(&server, &peer, json!({"retry": {"ladder": ["10ms"]}})).await;
     let done = peer.next().await;
     let webhook_id = done.webhook_id.clone();
@@ -187,8 +197,9 @@ async fn a_job_whose_answer_is_lost_is_brought_again_and_can_be_known_again<P: P
 }
 
 /// A server on a folder, that waits for nobody when it stops.
-async fn on(folder: &Path) -> Server {
+async fn on(folder: &Path, peer: &impl Peer) -> Server {
     Server::with(|config| {
+        config.sinks = peer.settings().parse().unwrap();
         config.store = folder.join("data").into();
         config.drain = Duration::from_millis(10);
     })
@@ -196,13 +207,13 @@ async fn on(folder: &Path) -> Server {
 }
 
 async fn a_job_under_way_outlives_a_stop<P: Peer>() {
+    let Some(mut peer) = P::start().await else { return };
     let folder = tempfile::tempdir().unwrap();
-    let server = on(folder.path()).await;
-    let mut peer = P::start().await;
+    let server = on(folder.path(), &peer).await;
     add(&server, &peer, json!({})).await;
     let held = peer.next().await;
     server.stop().await;
-    let server = on(folder.path()).await;
+    let server = on(folder.path(), &peer).await;
     let again = peer.next().await;
     assert_eq!(again.webhook_id, held.webhook_id);
     again.answer(Answer::Ok);
@@ -213,9 +224,10 @@ async fn a_job_under_way_outlives_a_stop<P: Peer>() {
 }
 
 async fn a_job_under_way_outlives_a_kill<P: Peer>() {
+    let Some(mut peer) = P::start().await else { return };
     let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("linger.toml"), peer.settings()).unwrap();
     let server = Shipped::start(folder.path());
-    let mut peer = P::start().await;
     add(&server, &peer, json!({})).await;
     let held = peer.next().await;
     server.kill();
@@ -236,8 +248,8 @@ async fn finish(server: &Caller, lease: &str) -> crate::client::Answer {
 }
 
 async fn a_job_that_nobody_confirms_is_brought_again<P: Peer>() {
-    let server = Server::start().await;
-    let mut peer = P::start().await;
+    let Some(mut peer) = P::start().await else { return };
+    let server = server_for(&peer).await;
     set_topic(&server, json!({"ttr": "1s", "retry": {"ladder": ["10ms"]}})).await;
     add(&server, &peer, json!({"confirm": "finish"})).await;
     let first = peer.next().await;
@@ -261,16 +273,16 @@ async fn a_job_that_nobody_confirms_is_brought_again<P: Peer>() {
 }
 
 async fn a_job_can_be_confirmed_after_a_restart<P: Peer>() {
+    let Some(mut peer) = P::start().await else { return };
     let folder = tempfile::tempdir().unwrap();
-    let server = on(folder.path()).await;
-    let mut peer = P::start().await;
+    let server = on(folder.path(), &peer).await;
     add(&server, &peer, json!({"confirm": "finish", "ttr": "1h"})).await;
     let brought = peer.next().await;
     let lease = brought.lease.clone();
     brought.answer(Answer::Ok);
     job::until_counted(&server, r#"linger_pushes_total{outcome="left"}"#, 1).await;
     server.stop().await;
-    let server = on(folder.path()).await;
+    let server = on(folder.path(), &peer).await;
     assert_eq!(job::look(&server, TOPIC, ID).await["state"], "reserved");
     finish(&server, &lease).await.ok(200);
     until(&server, "finished").await;

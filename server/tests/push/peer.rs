@@ -20,8 +20,8 @@ use crate::receiver::{Breaks, PATIENCE, Received, Receiver};
 
 /// Takes jobs of topic `order.close` until it is dropped.
 pub(crate) trait Peer: Sized {
-    /// What the history says of an answer that is [`Answer::Ok`].
-    fn ok() -> Value;
+    /// Whether this is what the history says of an answer that is [`Answer::Ok`].
+    fn is_ok(answer: &Value) -> bool;
     /// What [`Answer::Transient`] is called in an error.
     const TRANSIENT: &str;
     /// What [`Answer::Permanent`] is called in an error.
@@ -29,7 +29,13 @@ pub(crate) trait Peer: Sized {
     /// Whether it can say that no further attempt would help.
     const CAN_REFUSE_FOR_GOOD: bool;
 
-    async fn start() -> Self;
+    /// None if what it takes is not installed here.
+    async fn start() -> Option<Self>;
+
+    /// What a server's settings must say of it.
+    fn settings(&self) -> String {
+        String::new()
+    }
 
     /// The target of jobs for it. It makes itself known to the server, if that is how it is found.
     async fn target(&self, server: &Caller) -> String;
@@ -50,7 +56,7 @@ pub(crate) struct Brought {
     pub(crate) webhook_id: String,
     pub(crate) attempt: String,
     pub(crate) lease: String,
-    answer: Box<dyn FnOnce(Answer) + Send>,
+    pub(crate) answer: Box<dyn FnOnce(Answer) + Send>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,15 +81,15 @@ impl Brought {
 pub(crate) struct Webhook(Receiver);
 
 impl Peer for Webhook {
-    fn ok() -> Value {
-        json!({"status": 200, "excerpt": "thanks"})
+    fn is_ok(answer: &Value) -> bool {
+        *answer == json!({"status": 200, "excerpt": "thanks"})
     }
     const TRANSIENT: &str = "answered 503 Service Unavailable";
     const PERMANENT: &str = "answered 410 Gone";
     const CAN_REFUSE_FOR_GOOD: bool = true;
 
-    async fn start() -> Webhook {
-        Webhook(Receiver::start().await)
+    async fn start() -> Option<Webhook> {
+        Some(Webhook(Receiver::start().await))
     }
 
     async fn target(&self, _: &Caller) -> String {
@@ -157,14 +163,14 @@ impl Callback for Service {
 }
 
 impl Peer for Grpc {
-    fn ok() -> Value {
-        json!({"status": 0})
+    fn is_ok(answer: &Value) -> bool {
+        *answer == json!({"status": 0})
     }
     const TRANSIENT: &str = "answered Unavailable: in a minute";
     const PERMANENT: &str = "answered InvalidArgument: no such order";
     const CAN_REFUSE_FOR_GOOD: bool = false;
 
-    async fn start() -> Grpc {
+    async fn start() -> Option<Grpc> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (send, calls) = mpsc::unbounded_channel();
@@ -186,7 +192,7 @@ impl Peer for Grpc {
                 }));
             }
         });
-        Grpc { address, calls, breaks, listening }
+        Some(Grpc { address, calls, breaks, listening })
     }
 
     async fn target(&self, _: &Caller) -> String {
@@ -233,15 +239,15 @@ fn answer_grpc(answer: Answer) -> Result<Response<()>, Status> {
 pub(crate) struct Worker<P>(P);
 
 impl<P: Peer> Peer for Worker<P> {
-    fn ok() -> Value {
-        P::ok()
+    fn is_ok(answer: &Value) -> bool {
+        P::is_ok(answer)
     }
     const TRANSIENT: &str = P::TRANSIENT;
     const PERMANENT: &str = P::PERMANENT;
     const CAN_REFUSE_FOR_GOOD: bool = P::CAN_REFUSE_FOR_GOOD;
 
-    async fn start() -> Worker<P> {
-        Worker(P::start().await)
+    async fn start() -> Option<Worker<P>> {
+        P::start().await.map(Worker)
     }
 
     async fn target(&self, server: &Caller) -> String {

@@ -62,6 +62,10 @@ impl Refusing {
         format!("http://{}{path}", self.0.local_addr().unwrap())
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
+    }
+
     /// Somebody listens from here on.
     pub(crate) fn listen(self) -> Receiver {
         Receiver::listen(self.0.listen(1024).unwrap(), None)

@@ -10,7 +10,10 @@ mod redis_servers;
 #[path = "../whole/served.rs"]
 mod served;
 
+mod alarms;
 mod beanstalk;
+mod nodes;
+mod proof;
 mod push;
 mod start;
 mod ways;

@@ -37,7 +37,14 @@ async fn while_redis_is_away_calls_are_refused_and_all_is_well_when_it_is_back()
     caller.get("/readyz").await.ok(200);
     fleet.redis.stop();
     until(&caller, "/readyz", |answer| answer.status == 503).await;
-    assert_eq!(caller.get("/readyz").await.code(), "unavailable");
+    let away = caller.get("/readyz").await;
+    assert_eq!(away.code(), "unavailable");
+    let says = away.json.to_string();
+    assert!(says.contains("cannot be reached since 20"), "{says}");
+    let metrics = caller.text(hyper::Method::GET, "/metrics", String::new()).await;
+    let seconds = metrics.lines().find_map(|line| line.strip_prefix("linger_store_away_seconds "));
+    assert!(seconds.unwrap().parse::<f64>().unwrap() > 0.0, "{metrics}");
+    assert!(!metrics.contains("linger_jobs"), "nobody knows: {metrics}");
     let refused = caller.post("/v1/jobs", r#"{"topic":"orders","id":"2"}"#).await;
     assert_eq!((refused.status, refused.code()), (503, "unavailable"));
     // A restart would not help.

@@ -16,7 +16,7 @@ use super::inbox::{Inbox, Lane, Task};
 use super::meter::Meter;
 use super::read::{ReadCold, read_cold, record, record_in_full};
 use super::space::{IdHasher, full};
-use super::state::{Decision, Outcome, Prepared, Rewritten, Snapshot, State};
+use super::state::{Decision, Outcome, Prepared, Returning, Rewritten, Snapshot, State};
 use crate::error::{Code, Error, Result};
 use crate::history::Notes;
 use crate::job::{Edit, Id, NewJob, Patch, Spec};
@@ -24,7 +24,7 @@ use crate::machine::{Life, Owner};
 use crate::queue::{
     Action, Added, Ask, Change, Changed, Delivery, Ended, Forecast, How, JobInfo, Key, KvEntry,
     KvQuery, KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo,
-    Topics, Verdict,
+    Topics, Verdict, Whole,
 };
 use crate::record::{Move, Record, not_found};
 use crate::stats::Stats;
@@ -201,6 +201,30 @@ impl Shared {
             });
         }
         Ok(answers)
+    }
+
+    /// Takes in jobs of another store that fit into one task.
+    async fn restore_some(&self, jobs: Vec<Whole>) -> Result<Vec<Result<bool>>> {
+        let mut payloads = Vec::new();
+        let ready: Vec<Result<Returning>> =
+            jobs.into_iter().map(|job| self.returning(job, &mut payloads)).collect();
+        let log_bytes = ready.iter().flatten().map(Returning::log_bytes).sum();
+        let act = move |state: &mut State, now: Now| {
+            let restore = |job: &Result<Returning>| match job {
+                Ok(job) => state.restore(job, &payloads[job.new.payload.clone()], now),
+                Err(refused) => Err(refused.clone()),
+            };
+            ready.iter().map(restore).collect()
+        };
+        self.write(log_bytes, act).await
+    }
+
+    fn returning(&self, whole: Whole, payloads: &mut Vec<u8>) -> Result<Returning> {
+        whole.check()?;
+        let Whole { spec, body, by, life, .. } = whole.clone();
+        let blank = NewJob::new(spec.topic.clone(), spec.id.clone(), body);
+        let new = NewJob { spec, by, priority: life.priority, ..blank };
+        Ok(Returning::new(self.prepare(&new, payloads)?, whole))
     }
 
     /// Makes changes in order, at one moment. Where one needs a job rewritten that has changed
@@ -404,7 +428,25 @@ impl Queue for Embedded {
 
     async fn browse(&self, query: Query) -> Result<Page> {
         query.check()?;
-        self.shared.browse(query).await
+        self.shared.page(query).await
+    }
+
+    async fn dump(&self, query: Query) -> Result<Page<Whole>> {
+        query.check()?;
+        self.shared.page(query).await
+    }
+
+    async fn restore(&self, jobs: Vec<Whole>) -> Result<Vec<Result<bool>>> {
+        let bytes = |job: &Whole| {
+            log_bytes_of(job.body.as_bytes().len())
+                + CHANGE_BYTES * 2
+                + job.history.len() * (CHANGE_BYTES + NOTE_TEXT_BYTES)
+        };
+        let mut answers = Vec::with_capacity(jobs.len());
+        for (part, _) in self.shared.parts(jobs, bytes) {
+            answers.extend(self.shared.restore_some(part).await?);
+        }
+        Ok(answers)
     }
 
     async fn forecast(&self, forecast: Forecast) -> Result<Vec<u64>> {

@@ -300,7 +300,9 @@ impl Keeper {
         let segments = 3 * u64::from(self.segment_bytes);
         // A file that is kept to become a segment is room that nobody else can take.
         let spare = self.spares.len() as u64 * u64::from(self.segment_bytes);
-        let room = match self.files.free_bytes()? {
+        let free = self.files.free_bytes()?;
+        self.shared.meter.set_free_bytes(free);
+        let room = match free {
             free if free >= checkpoint + segments.saturating_sub(spare) => Room::Plenty,
             _ if self.ready_count() > 0 => Room::Reserve,
             _ => Room::None,

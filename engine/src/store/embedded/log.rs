@@ -37,6 +37,8 @@ pub(crate) struct Log {
     durability: Durability,
     /// Whether a batch is open, and where it begins.
     open: Option<u32>,
+    /// How much of the step under way is yet to come: it lies in the open batch, however long that is.
+    step_left: usize,
     /// The open batch: room for its header, then its records. Kept, to be filled again.
     buffer: Vec<u8>,
     /// What was written in this turn, and the answers that wait for it to be durable.
@@ -84,6 +86,7 @@ impl Log {
             before: 0,
             durability,
             open: None,
+            step_left: 0,
             buffer: Vec::new(),
             written: Written::default(),
             on_written: Vec::new(),
@@ -130,6 +133,7 @@ impl Log {
 
     /// Writes the open batch.
     fn flush(&mut self) {
+        self.step_left = 0;
         let Some(offset) = self.open.take() else { return };
         let (segment, _) = self.current.as_ref().expect("a batch is open in it");
         let (head, body) = self.buffer.split_at_mut(HEADER_BYTES);
@@ -187,6 +191,15 @@ impl Log {
             *end += HEADER_BYTES as u32;
             self.buffer.resize(HEADER_BYTES, 0);
         }
+        self.step_left = bytes;
+    }
+
+    /// Goes on with the step under way, or begins one.
+    fn go_on(&mut self, bytes: usize) {
+        if self.step_left < bytes {
+            self.begin_step(bytes);
+        }
+        self.step_left -= bytes;
     }
 
     /// Goes over to the next segment.
@@ -200,7 +213,7 @@ impl Log {
 
     /// Appends a record.
     pub(crate) fn put(&mut self, tag: Tag, number: u64, payload: &[u8]) -> Place {
-        self.begin_step(HEAD_BYTES + payload.len());
+        self.go_on(HEAD_BYTES + payload.len());
         let segment = self.segment_number();
         let len = put_record(&mut self.buffer, segment, tag, number, payload);
         self.appended(len)
@@ -214,7 +227,7 @@ impl Log {
         payload: &[u8],
         payload_check: u32,
     ) -> Place {
-        self.begin_step(HEAD_BYTES + DECIDED_BYTES + payload.len());
+        self.go_on(HEAD_BYTES + DECIDED_BYTES + payload.len());
         let segment = self.segment_number();
         let len = put_cold(&mut self.buffer, segment, number, decided, payload, payload_check);
         self.appended(len)

@@ -23,6 +23,8 @@ pub struct Measured {
     pub checkpoint_bytes: u64,
     /// Whether the disk is too full for new jobs.
     pub full: bool,
+    /// Bytes that are free on the disk, once that was looked at: now and then.
+    pub free_bytes: Option<u64>,
 }
 
 impl Embedded {
@@ -39,6 +41,8 @@ pub(crate) struct Meter {
     syncs: [AtomicU64; BOUNDS_US.len() + 1],
     sync_sum_us: AtomicU64,
     checkpoint_bytes: AtomicU64,
+    /// And one: 0 is not looked at yet.
+    free_bytes: AtomicU64,
 }
 
 impl Meter {
@@ -54,6 +58,11 @@ impl Meter {
         self.checkpoint_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// So many bytes are free on the disk.
+    pub(crate) fn set_free_bytes(&self, bytes: u64) {
+        self.free_bytes.store(bytes.saturating_add(1), Ordering::Relaxed);
+    }
+
     /// Adds what was measured elsewhere.
     pub(crate) fn measured(&self, decider: Measured) -> Measured {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -61,6 +70,7 @@ impl Meter {
         Measured {
             syncs: Lateness::of(counts, load(&self.sync_sum_us)),
             checkpoint_bytes: load(&self.checkpoint_bytes),
+            free_bytes: load(&self.free_bytes).checked_sub(1),
             ..decider
         }
     }

@@ -35,6 +35,11 @@ pub(crate) async fn record(job: &Snapshot) -> Result<Record> {
 
 /// The job as every store keeps it.
 pub(crate) async fn record_in_full(job: &Snapshot) -> Result<Record> {
+    with_notes(record(job).await?, job).await
+}
+
+/// A job that was read, with what happened to it.
+pub(crate) async fn with_notes(record: Record, job: &Snapshot) -> Result<Record> {
     let mut entries = VecDeque::with_capacity(job.notes.len());
     for pinned in &job.notes {
         let bytes = read(Tag::Note, job.number, pinned).await?;
@@ -42,7 +47,7 @@ pub(crate) async fn record_in_full(job: &Snapshot) -> Result<Record> {
         entries.push_back(entry);
     }
     let notes = Notes::kept(job.last_error.clone(), entries);
-    Ok(Record { notes, ..record(job).await? })
+    Ok(Record { notes, ..record })
 }
 
 /// What the caller gave, and what was decided when it was added.

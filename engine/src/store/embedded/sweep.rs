@@ -1,17 +1,44 @@
 //! Lists, and what is done to many jobs: in slices, so that the decider does nothing long.
 
 use super::call::{CHANGE_BYTES, Shared};
-use super::read::record;
+use super::read::{record, with_notes};
 use super::state::{Snapshot, SortKey, State};
 use crate::error::Result;
 use crate::machine::Owner;
-use crate::queue::{Bodies, Cursor, Filter, LetGo, Mode, PAGE_MAX, Page, Query, SCAN_MAX, Sweep};
-use crate::record::Move;
+use crate::queue::{
+    Bodies, Cursor, Filter, JobInfo, LetGo, Mode, PAGE_MAX, Page, Query, SCAN_MAX, Sweep, Whole,
+};
+use crate::record::{Move, Record};
 use crate::time::Now;
 use crate::topic::Topic;
 
 /// The most jobs that are changed in one go.
 const SLICE: usize = 1000;
+
+/// What a page may have of a job.
+pub(crate) trait Shown: Sized + Send {
+    fn show(
+        job: &Snapshot,
+        record: Record,
+        bodies: Bodies,
+        now: Now,
+    ) -> impl Future<Output = Result<Self>> + Send;
+}
+
+impl Shown for JobInfo {
+    async fn show(_: &Snapshot, record: Record, bodies: Bodies, now: Now) -> Result<JobInfo> {
+        Ok(match bodies {
+            Bodies::With => record.info_with_body(now),
+            Bodies::Without => record.info(now),
+        })
+    }
+}
+
+impl Shown for Whole {
+    async fn show(job: &Snapshot, record: Record, _: Bodies, now: Now) -> Result<Whole> {
+        Ok(with_notes(record, job).await?.whole(now))
+    }
+}
 
 /// Some jobs that fit, but for their ids.
 struct Slice {
@@ -21,7 +48,8 @@ struct Slice {
 }
 
 impl Shared {
-    pub(crate) async fn browse(&self, query: Query) -> Result<Page> {
+    /// A page of whatever is shown of each job.
+    pub(crate) async fn page<T: Shown>(&self, query: Query) -> Result<Page<T>> {
         let mut after = query.cursor.as_ref().map(Cursor::place).transpose()?;
         let mut page = Page::default();
         let prefix = query.filter.id_prefix.clone();
@@ -37,10 +65,7 @@ impl Shared {
                 if !prefix.as_deref().is_none_or(fits) {
                     continue;
                 }
-                page.jobs.push(match query.bodies {
-                    Bodies::With => record.info_with_body(slice.now),
-                    Bodies::Without => record.info(slice.now),
-                });
+                page.jobs.push(T::show(job, record, query.bodies, slice.now).await?);
                 if page.jobs.len() == query.limit {
                     let more = index + 1 < last || slice.next.is_some();
                     page.cursor = more.then(|| Cursor::at(*place));

@@ -18,6 +18,14 @@ use super::state::State;
 
 impl State {
     pub(super) fn browse(&self, query: &Query, now: Now) -> Result<Page> {
+        self.page(query, |job| match query.bodies {
+            Bodies::With => job.info_with_body(now),
+            Bodies::Without => job.info(now),
+        })
+    }
+
+    /// A page of whatever is shown of each job.
+    pub(super) fn page<T>(&self, query: &Query, show: impl Fn(&Record) -> T) -> Result<Page<T>> {
         let after = query.cursor.as_ref().map(Cursor::place).transpose()?;
         let mut page = Page::default();
         let mut last = None;
@@ -25,10 +33,7 @@ impl State {
         for (place, job) in walk.by_ref().take(SCAN_MAX) {
             last = Some(place);
             if fits(&query.filter, job) {
-                page.jobs.push(match query.bodies {
-                    Bodies::With => job.info_with_body(now),
-                    Bodies::Without => job.info(now),
-                });
+                page.jobs.push(show(job));
             }
             if page.jobs.len() == query.limit {
                 break;

@@ -16,6 +16,7 @@ use crate::machine::Owner;
 use crate::queue::{
     Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
     KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
+    Whole,
 };
 use crate::record::not_found;
 use crate::stats::Stats;
@@ -166,6 +167,17 @@ impl Queue for Memory {
     async fn browse(&self, query: Query) -> Result<Page> {
         query.check()?;
         self.shared.with(|state, now| state.browse(&query, now))
+    }
+
+    async fn dump(&self, query: Query) -> Result<Page<Whole>> {
+        query.check()?;
+        self.shared.with(|state, now| state.page(&query, |job| job.whole(now)))
+    }
+
+    async fn restore(&self, jobs: Vec<Whole>) -> Result<Vec<Result<bool>>> {
+        Ok(self
+            .shared
+            .with(|state, now| jobs.into_iter().map(|job| state.restore(job, now)).collect()))
     }
 
     async fn forecast(&self, forecast: Forecast) -> Result<Vec<u64>> {

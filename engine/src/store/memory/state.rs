@@ -9,7 +9,7 @@ use crate::job::{Id, NewJob, OnConflict, Spec};
 use crate::machine::{Event, Next, Owner, Refusal, State as At, Step};
 use crate::queue::{
     Added, Change, Changed, End, Ended, How, Key, Lane, LetGo, Mode, Settle, Sweep, TopicChange,
-    UniqueIds, Verdict,
+    UniqueIds, Verdict, Whole,
 };
 use crate::record::{
     InForce, Move, Record, already_exists, check_version, ending, no_topic, not_found,
@@ -111,6 +111,15 @@ impl State {
         }
         let number = self.insert(record, now);
         Ok(Added { how, job: self.job(number).info(now) })
+    }
+
+    pub(super) fn restore(&mut self, whole: Whole, now: Now) -> Result<bool> {
+        let record = Record::restored(self.next_number, whole, now)?;
+        let is_new = self.conflicting(&record)?.is_none();
+        if is_new {
+            self.insert(record, now);
+        }
+        Ok(is_new)
     }
 
     /// The job that has this topic and id, or a refusal if the id may not be in a second topic.

@@ -1,8 +1,8 @@
 //! The way to Redis: one connection that many callers share and that outlives the server's
 //! restarts, failovers and moves.
 //!
-//! A call is sent once. When its reply is lost the outcome is unknown and the caller is told so:
-//! only the store knows which calls may be repeated. Answers that say "not here" or "not this
+//! A call is sent once. When its reply is lost the outcome is unknown and the caller is told so, unless
+//! the store has said what may be called instead. Answers that say "not here" or "not this
 //! way" (`MOVED`, `ASK`, a function that is not known) are followed, since nothing has been done by then.
 
 mod cluster;
@@ -21,13 +21,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use self::cluster::Cluster;
-use self::dial::{Dialer, Line};
+use self::dial::{Dialer, Line, Request};
 use self::fault::{Fault, Then};
 use self::link::{Link, Place};
 use self::listen::{Listener, Source};
 use self::sentinel::Watched;
 use super::address::{Address, Kind, Node};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 /// How long a call may go without its answer.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,6 +38,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait before a lost server is dialled again: at first, and at most.
 const WAIT_MIN: Duration = Duration::from_millis(50);
 const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How long a server may be away whose answer was lost, until the caller is told that nobody knows.
+const AGAIN_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long replicas have until it is said that they do not have what was done.
+const REPLICAS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often, at most, a cluster is asked where its slots are.
 const LOOK_GAP: Duration = Duration::from_millis(100);
@@ -62,6 +68,8 @@ pub(crate) struct Library {
 pub(crate) struct Script {
     library: Arc<Library>,
     name: String,
+    /// It does what callers are promised to last.
+    lasts: bool,
 }
 
 impl Library {
@@ -74,15 +82,15 @@ impl Library {
 }
 
 impl Script {
-    pub(crate) fn of(library: &Arc<Library>, function: &str) -> Script {
-        Script { library: library.clone(), name: format!("{}_{function}", library.name) }
+    pub(crate) fn of(library: &Arc<Library>, function: &str, lasts: bool) -> Script {
+        Script { library: library.clone(), name: format!("{}_{function}", library.name), lasts }
     }
 
     /// A library of one.
     #[cfg(test)]
     fn new(body: String) -> Script {
         let register = "redis.register_function('LIBRARY_it', function(KEYS, ARGV)";
-        Script::of(&Arc::new(Library::new(&format!("{register} {body} end)"))), "it")
+        Script::of(&Arc::new(Library::new(&format!("{register} {body} end)"))), "it", true)
     }
 }
 
@@ -92,6 +100,8 @@ impl Script {
 pub(crate) struct Conn {
     way: Way,
     dialer: Dialer,
+    /// How many replicas have to have what is promised to last.
+    replicas: u32,
 }
 
 #[derive(Clone)]
@@ -133,7 +143,12 @@ impl Conn {
             }
             Kind::Cluster => Way::Many(Cluster::open(&address.nodes, dialer.clone()).await?),
         };
-        Ok(Conn { way, dialer })
+        Ok(Conn { way, dialer, replicas: 0 })
+    }
+
+    /// From now on what is promised to last is answered when so many replicas have it.
+    pub(crate) fn with_replicas(self, replicas: u32) -> Conn {
+        Conn { replicas, ..self }
     }
 
     /// Runs a script on the node that has this key.
@@ -145,23 +160,60 @@ impl Conn {
         key: &[u8],
         args: Vec<Vec<u8>>,
     ) -> Result<Value> {
+        self.run_script(script, key, &args).await.map_err(Fault::of_a_call)
+    }
+
+    async fn run_script(
+        &self,
+        script: &Script,
+        key: &[u8],
+        args: &[Vec<u8>],
+    ) -> Result<Value, Fault> {
         let mut call = redis::cmd("FCALL");
-        call.arg(&script.name).arg(1).arg(key).arg(&args);
-        let answer = match self.run(key, &call).await {
+        call.arg(&script.name).arg(1).arg(key).arg(args);
+        let replicas = if script.lasts { self.replicas } else { 0 };
+        let request = Request { command: &call, replicas };
+        match self.run(key, request).await {
             Err(Fault { then: Then::SendLibrary(node), .. }) => {
-                self.load(&node, &script.library).await.map_err(Fault::of_a_call)?;
-                self.run(key, &call).await
+                self.load(&node, &script.library).await?;
+                self.run(key, request).await
             }
             answer => answer,
+        }
+    }
+
+    /// As [`Conn::eval`]. When the answer is lost, `instead` is run once the server is back, which finds
+    /// out what was done or may be done twice; whether that was so is said.
+    pub(crate) async fn eval_or(
+        &self,
+        key: &[u8],
+        script: &Script,
+        args: Vec<Vec<u8>>,
+        instead: &Script,
+        its_args: Vec<Vec<u8>>,
+    ) -> Result<(Value, bool)> {
+        let lost = match self.run_script(script, key, &args).await {
+            Err(fault) if fault.lost => fault,
+            answer => return answer.map(|value| (value, false)).map_err(Fault::of_a_call),
         };
-        answer.map_err(Fault::of_a_call)
+        let found = tokio::time::timeout(AGAIN_WITHIN, async {
+            loop {
+                match self.run_script(instead, key, &its_args).await {
+                    Err(fault) if fault.error.code() == Code::Unavailable => {}
+                    answer => return answer.ok(),
+                }
+                tokio::time::sleep(WAIT_MIN).await;
+            }
+        });
+        let found = found.await.ok().flatten();
+        found.map(|value| (value, true)).ok_or_else(|| lost.of_a_call())
     }
 
     async fn load(&self, node: &Node, library: &Library) -> Result<Value, Fault> {
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg("REPLACE").arg(&library.text);
         match &self.way {
-            Way::One { link, .. } => link.call(&load).await,
+            Way::One { link, .. } => link.call((&load).into()).await,
             Way::Many(cluster) => cluster.call_at(node, &load).await,
         }
     }
@@ -172,7 +224,7 @@ impl Conn {
         for arg in args {
             command.arg(arg);
         }
-        self.run(key, &command).await.map_err(Fault::of_a_call)
+        self.run(key, (&command).into()).await.map_err(Fault::of_a_call)
     }
 
     /// Messages on sharded pub/sub channels, until the receiver is dropped.
@@ -197,10 +249,10 @@ impl Conn {
         }
     }
 
-    async fn run(&self, key: &[u8], command: &Cmd) -> Result<Value, Fault> {
+    async fn run(&self, key: &[u8], request: Request<'_>) -> Result<Value, Fault> {
         match &self.way {
-            Way::One { link, .. } => link.call(command).await,
-            Way::Many(cluster) => cluster.call(key, command).await,
+            Way::One { link, .. } => link.call(request).await,
+            Way::Many(cluster) => cluster.call(key, request).await,
         }
     }
 }

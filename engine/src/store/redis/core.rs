@@ -1,16 +1,21 @@
 //! What all calls share: the connection, and what this instance alone knows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
 use redis::Value;
 
 use super::conn::{Conn, Script};
+use super::gather::Gather;
 use super::keys::{Bucket, Keys};
+use super::moves::{Adds, Finishes};
+use super::pop::Hands;
+use super::quiet::Quiet;
 use super::reply::Reply;
+use super::spread::Spread;
 use super::waiters::Waiters;
 use crate::dice::Dice;
 use crate::error::Result;
@@ -30,10 +35,16 @@ pub(super) struct Core {
     pub(super) dice: Dice,
     pub(super) unique_ids: UniqueIds,
     pub(super) leaving: Leaving<Ended>,
+    pub(super) adds: Gather<Adds>,
+    pub(super) hands: Gather<Hands>,
+    pub(super) finishes: Gather<Finishes>,
     defaults: Mutex<Defaults>,
     known: Mutex<Known>,
-    /// How many messages were heard.
-    heard: AtomicU64,
+    /// What leases and nonces are made from, by this instance alone, and how often they were.
+    pub(super) chances: AtomicU64,
+    pub(super) chance: Dice,
+    /// Which of several buckets is asked first goes round by this.
+    pub(super) turn: AtomicUsize,
     /// On a clock that is given: the moment at which the call under way was made.
     moment: Mutex<Option<Now>>,
 }
@@ -42,6 +53,10 @@ pub(super) struct Core {
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) waiters: Waiters,
+    pub(super) quiet: Quiet,
+    pub(super) spread: Spread,
+    /// Topics that nobody waits for any more: they may be over.
+    pub(super) unnamed: BTreeSet<Topic>,
     pub(super) stats: Stats,
     pub(super) watch: StepWatch,
     /// What was handed out to somebody who may let go of all, and was not settled here since.
@@ -65,21 +80,16 @@ impl Core {
             dice: options.dice,
             unique_ids: options.unique_ids,
             leaving: Leaving::default(),
+            adds: Gather::default(),
+            hands: Gather::default(),
+            finishes: Gather::default(),
             defaults: Mutex::new(options.defaults),
             known: Mutex::default(),
-            heard: AtomicU64::new(0),
+            chances: AtomicU64::new(0),
+            chance: Dice::secret(),
+            turn: AtomicUsize::new(0),
             moment: Mutex::default(),
         }
-    }
-
-    /// A message came.
-    pub(super) fn heard_something(&self) {
-        self.heard.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// How many have come.
-    pub(super) fn heard(&self) -> u64 {
-        self.heard.load(Ordering::SeqCst)
     }
 
     /// The time, as far as this instance knows it.
@@ -105,10 +115,6 @@ impl Core {
         *self.defaults.lock().expect("nobody panics holding them") = defaults;
     }
 
-    pub(super) fn bucket_of(&self, topic: &Topic) -> Bucket {
-        self.keys.bucket_of(topic)
-    }
-
     /// Runs a script in a bucket.
     pub(super) async fn eval(
         &self,
@@ -116,7 +122,7 @@ impl Core {
         bucket: Bucket,
         args: impl IntoIterator<Item = Vec<u8>>,
     ) -> Result<Value> {
-        let waited_for = self.known().waiters.topics_in(&self.keys, bucket);
+        let waited_for = self.known().waited_for_in(&self.keys, bucket);
         self.eval_at(script, self.keys.of_bucket(bucket), waited_for, args).await
     }
 
@@ -128,6 +134,24 @@ impl Core {
         args: impl IntoIterator<Item = Vec<u8>>,
     ) -> Result<Reply> {
         Reply::of(self.eval(script, bucket, args).await?)
+    }
+
+    /// As [`Core::ask`]; when the answer is lost, has `instead` run, and says so. Such a script finds out
+    /// what was done, or may be done twice.
+    pub(super) async fn ask_or(
+        &self,
+        bucket: Bucket,
+        script: &Script,
+        args: Vec<Vec<u8>>,
+        instead: &Script,
+        its_args: Vec<Vec<u8>>,
+    ) -> Result<(Reply, bool)> {
+        let waited_for = self.known().waited_for_in(&self.keys, bucket);
+        let all = |args: Vec<Vec<u8>>| [vec![self.time(), waited_for.clone()], args].concat();
+        let key = self.keys.of_bucket(bucket);
+        let (args, its_args) = (all(args), all(its_args));
+        let asked = self.conn.eval_or(key.as_bytes(), script, args, instead, its_args).await;
+        asked.and_then(|(value, instead)| Ok((Reply::of(value)?, instead)))
     }
 
     /// Runs a script with the same arguments in all buckets.

@@ -39,6 +39,8 @@ pub(super) struct Kept {
     /// Since when it is ready, if it is.
     pub(super) ready_since: Tick,
     topic: u32,
+    /// What the call carried that added it, by which it is known again.
+    nonce: [u8; 8],
 }
 
 /// A new job, as far as scripts need not decide it.
@@ -46,33 +48,31 @@ pub(super) struct Fresh {
     pub(super) flags: u8,
     pub(super) ttr_ms: u64,
     pub(super) to: Vec<u8>,
-    pub(super) rest: Vec<u8>,
+    /// How it is stored from the id on.
+    pub(super) tail: Vec<u8>,
 }
 
 impl Fresh {
     pub(super) fn of(new: &NewJob) -> Fresh {
-        let mut rest = Vec::new();
-        put_rest(&mut rest, &new.spec, &new.body, new.by.as_ref());
-        Fresh {
-            flags: flags(&new.spec),
-            ttr_ms: new.spec.ttr.map_or(0, Ttr::as_ms),
-            to: destination(&new.spec),
-            rest,
-        }
+        let (to, mut tail) = (destination(&new.spec), Vec::with_capacity(256));
+        put_long(&mut tail, new.spec.id.as_str().as_bytes());
+        // Nobody holds it, and it is as it was added.
+        put_short(&mut tail, &[]);
+        put_short(&mut tail, &[]);
+        put_long(&mut tail, &to);
+        put_long(&mut tail, &[]);
+        put_rest(&mut tail, &new.spec, &new.body, new.by.as_ref());
+        let ttr_ms = new.spec.ttr.map_or(0, Ttr::as_ms);
+        Fresh { flags: flags(&new.spec), ttr_ms, to, tail }
     }
 }
 
-/// The stage that a new job is in.
-pub(super) fn state_of_new(stage: u64) -> Result<State> {
-    Ok(match u8::try_from(stage) {
-        Ok(DELAYED) => State::Waiting { retry: false, held: false },
-        Ok(HELD) => State::Waiting { retry: false, held: true },
-        Ok(READY) => State::Ready,
-        _ => return Err(damaged(Malformed("a new job is in no state"))),
-    })
-}
-
 impl Kept {
+    /// A job that has no place in this store yet.
+    pub(super) fn new(record: Record) -> Kept {
+        Kept { record, ready_since: Tick::default(), topic: 0, nonce: [0; 8] }
+    }
+
     /// Notes since when it is ready, if it was not before.
     pub(super) fn ready_if(&mut self, was: &State, now: Tick) {
         if self.record.life.state == State::Ready && *was != State::Ready {
@@ -97,6 +97,7 @@ impl Kept {
         put(&mut out, spec.ttr.map_or(0, Ttr::as_ms));
         out.extend(self.topic.to_be_bytes());
         put(&mut out, self.record.created.as_ms());
+        out.extend(self.nonce);
         put_long(&mut out, spec.id.as_str().as_bytes());
         put_short(&mut out, &hold);
         put_short(&mut out, &rest_of_life(life));
@@ -165,7 +166,7 @@ fn read(number: u64, bytes: &Bytes) -> Decoded<Kept> {
     let (attempt, hand_outs, reserves) = (u32_be(reader)?, u32_be(reader)?, u32_be(reader)?);
     let at = u64_be(reader)?;
     let _ttr = u64_be(reader)?;
-    let (topic, created) = (u32_be(reader)?, time(reader)?);
+    let (topic, created, nonce) = (u32_be(reader)?, time(reader)?, reader.array()?);
     let _id = long(reader)?;
     let hold = short(reader)?;
     let life = short(reader)?;
@@ -188,7 +189,7 @@ fn read(number: u64, bytes: &Bytes) -> Decoded<Kept> {
     let Cold { spec, body, by, .. } = cold;
     let record = Record { number, spec, body, created, by, life, notes };
     let ready_since = Tick::from_us(if state == READY { at } else { 0 });
-    Ok(Kept { record, ready_since, topic })
+    Ok(Kept { record, ready_since, topic, nonce })
 }
 
 fn read_state(state: u8, at: u64, hold: &[u8]) -> Decoded<State> {
@@ -270,10 +271,11 @@ fn put_rest(
     body: &crate::job::Body,
     by: Option<&crate::job::Caller>,
 ) {
-    let mut cold = Vec::new();
-    encode_cold(&mut cold, spec, body, by, PRIORITY_DEFAULT, false);
-    out.extend((cold.len() as u32).to_be_bytes());
-    out.extend(cold);
+    let start = out.len();
+    out.extend([0; 4]);
+    encode_cold(out, spec, body, by, PRIORITY_DEFAULT, false);
+    let len = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&len.to_be_bytes());
 }
 
 fn flags(spec: &Spec) -> u8 {

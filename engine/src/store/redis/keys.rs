@@ -1,4 +1,5 @@
-//! The name of every key. What stands under each is said in `lua/common.lua` and `lua/kv.lua`.
+//! The name of every key. What stands under each is said in `lua/common.lua`, `lua/kv.lua` and
+//! `lua/nodes.lua`.
 
 use super::Settings;
 use super::conn::Conn;
@@ -28,6 +29,17 @@ impl Keys {
         Ok(Keys { buckets: buckets.ok_or_else(strange)?, ..keys })
     }
 
+    /// Those of a store, if it is there.
+    pub(super) async fn there(conn: &Conn, prefix: &str) -> Result<Option<Keys>> {
+        let key = Keys::new(prefix, 1).of_buckets();
+        let there = conn.command(key.as_bytes(), &[b"GET", key.as_bytes()]).await?;
+        if there == redis::Value::Nil {
+            return Ok(None);
+        }
+        let buckets = u16::try_from(integer(there)?).ok().filter(|buckets| *buckets > 0);
+        Ok(Some(Keys::new(prefix, buckets.ok_or_else(strange)?)))
+    }
+
     pub(super) fn new(prefix: &str, buckets: u16) -> Keys {
         Keys { prefix: prefix.into(), buckets }
     }
@@ -40,10 +52,10 @@ impl Keys {
         (0..self.buckets).map(Bucket)
     }
 
-    /// Where a topic lies: wholly.
-    pub(super) fn bucket_of(&self, topic: &Topic) -> Bucket {
-        let hash = crc32c::crc32c(topic.as_str().as_bytes());
-        Bucket((hash % u32::from(self.buckets)) as u16)
+    /// Where a part of a topic lies. One that is not spread has only the first.
+    pub(super) fn bucket_of_part(&self, topic: &Topic, part: u16) -> Bucket {
+        let hash = crc32c::crc32c(topic.as_str().as_bytes()) % u32::from(self.buckets);
+        Bucket(((hash + u32::from(part)) % u32::from(self.buckets)) as u16)
     }
 
     /// Where the job of this number lies: it is what is left when that is divided.
@@ -61,13 +73,14 @@ impl Keys {
         format!("{}ready", self.of_bucket(bucket))
     }
 
-    /// Where scripts tell what is ready in a bucket, and that its next moment is sooner.
+    /// Where scripts tell what is ready in a bucket, that its next moment is sooner, and that buckets
+    /// are free or somebody is new.
     pub(super) fn channels(&self) -> Vec<Vec<u8>> {
         let both = |bucket| {
             let base = self.of_bucket(bucket);
             [format!("{base}wake").into_bytes(), format!("{base}time").into_bytes()]
         };
-        self.buckets().flat_map(both).collect()
+        self.buckets().flat_map(both).chain([self.of_moves().into_bytes()]).collect()
     }
 
     /// The bucket that a channel is of, and whether it is about time.
@@ -75,6 +88,11 @@ impl Keys {
         let rest = std::str::from_utf8(channel).ok()?.strip_prefix(&self.prefix)?;
         let (bucket, what) = rest.strip_prefix(":{")?.split_once("}:")?;
         Some((Bucket(bucket.parse().ok()?), what == "time"))
+    }
+
+    /// Where it is kept over how many parts each topic is spread that is.
+    pub(super) fn of_spread(&self) -> String {
+        format!("{}:{{meta}}:spread", self.prefix)
     }
 
     /// Where the number of buckets is kept.
@@ -85,5 +103,15 @@ impl Keys {
     /// What the keys of the key-value side begin with.
     pub(super) fn of_kv(&self) -> String {
         format!("{}:{{kv}}:", self.prefix)
+    }
+
+    /// What the keys begin with that say who is there.
+    pub(super) fn of_nodes(&self) -> String {
+        format!("{}:{{nodes}}:", self.prefix)
+    }
+
+    /// Where it is told that buckets are free, or that somebody is new.
+    pub(super) fn of_moves(&self) -> String {
+        format!("{}moved", self.of_nodes())
     }
 }

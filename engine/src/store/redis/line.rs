@@ -121,7 +121,7 @@ async fn work(
 }
 
 /// Does what the clock has brought.
-async fn look(core: &Core) {
+async fn look(core: &Arc<Core>) {
     if let Err(error) = core.tick().await {
         tracing::warn!(%error, "what the clock has brought could not be done");
     }
@@ -130,7 +130,7 @@ async fn look(core: &Core) {
     serve(core).await;
 }
 
-async fn serve(core: &Core) {
+async fn serve(core: &Arc<Core>) {
     if let Err(error) = core.serve().await {
         tracing::warn!(%error, "those who wait could not be served");
     }

@@ -1,8 +1,9 @@
 //! Calls as they come, by Redis's clock: what a fleet of instances runs.
 //!
-//! Three tasks stand behind them. One listens to what scripts publish: a topic that has something
-//! ready, a bucket whose next moment is sooner than before. One sees to the clock, bucket by bucket. One
-//! serves those who wait. Messages may be lost: everything is looked at anew in every poll.
+//! Four tasks stand behind them. One listens to what scripts publish: a topic that has something
+//! ready, a bucket whose next moment is sooner than before. One says that this instance is alive and gets
+//! it its share of the buckets. One sees to the clock of those, one by one. One serves those who wait.
+//! Messages may be lost: everything is looked at anew in every poll.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -12,11 +13,14 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
+use super::Settings;
 use super::clock::RedisClock;
 use super::conn::Heard;
 use super::core::Core;
 use super::keys::Bucket;
+use super::nodes::{Beats, Share};
 use super::pop::{Waiting, stopping};
+use super::time::Looked;
 use crate::error::Result;
 use crate::queue::{Ask, Delivery};
 use crate::time::{Clock, SECOND, Wake};
@@ -29,15 +33,22 @@ const LOOK_GAP: Duration = Duration::from_millis(1);
 /// How long to wait before something that failed is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
+/// How long a goodbye may take: after it the leases run out by themselves.
+const GOODBYE: Duration = SECOND;
+
 pub(super) struct Live {
     core: Arc<Core>,
     tasks: Vec<JoinHandle<()>>,
+    beating: JoinHandle<()>,
+    /// The id by which others know this instance.
+    id: Arc<str>,
+    share: Arc<Share>,
 }
 
 /// What has changed since those who wait were last served.
 #[derive(Default)]
 struct Changed {
-    topics: Mutex<BTreeSet<Topic>>,
+    topics: Mutex<BTreeSet<(Bucket, Topic)>>,
     bell: Notify,
 }
 
@@ -45,17 +56,43 @@ impl Live {
     pub(super) async fn start(
         core: Arc<Core>,
         clock: Arc<RedisClock>,
-        poll: Duration,
+        settings: &Settings,
     ) -> Result<Live> {
+        let mut beats = Beats::new(core.clone(), clock.clone(), settings)?;
         let heard = core.conn.subscribe(core.keys.channels()).await?;
+        // So that the first of all sees to everything from its first moment on.
+        beats.round().await?;
+        let (id, share, poll) = (beats.id(), beats.share(), settings.poll);
         let changed = Arc::new(Changed::default());
         let (sooner, moments) = mpsc::unbounded_channel();
+        let told = Told { id: id.clone(), changed: changed.clone(), sooner, moved: Arc::default() };
+        let beating = tokio::spawn(beats.run(told.moved.clone()));
+        let timer = Timer::new(core.clone(), clock, share.clone(), poll);
         let tasks = vec![
-            tokio::spawn(listen(core.clone(), heard, changed.clone(), sooner)),
-            tokio::spawn(Timer::new(core.clone(), clock, poll).run(moments)),
+            tokio::spawn(listen(core.clone(), heard, told)),
+            tokio::spawn(timer.run(moments)),
             tokio::spawn(serve(core.clone(), changed, poll)),
         ];
-        Ok(Live { core, tasks })
+        Ok(Live { core, tasks, beating, id, share })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether anybody sees to buckets.
+    pub(super) fn has_timer(&self) -> bool {
+        self.share.has_timer()
+    }
+
+    /// Tells the others that it is gone.
+    pub(super) async fn leave(&self) {
+        self.beating.abort();
+        self.share.clear();
+        let said = tokio::time::timeout(GOODBYE, self.core.say_goodbye(&self.id)).await;
+        if let Ok(Err(error)) = said {
+            tracing::debug!(%error, "the goodbye was not heard; the leases run out by themselves");
+        }
     }
 
     pub(super) async fn call<T, F, Fut>(&self, act: F) -> Result<T>
@@ -86,42 +123,61 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.tasks.iter().chain([&self.beating]).for_each(JoinHandle::abort);
     }
 }
 
 impl Changed {
-    fn topic(&self, topic: Topic) {
-        self.topics.lock().expect("nobody panics holding them").insert(topic);
+    fn topic(&self, bucket: Bucket, topic: Topic) {
+        self.topics.lock().expect("nobody panics holding them").insert((bucket, topic));
         self.bell.notify_one();
     }
 
-    fn take(&self) -> BTreeSet<Topic> {
+    fn take(&self) -> BTreeSet<(Bucket, Topic)> {
         std::mem::take(&mut *self.topics.lock().expect("nobody panics holding them"))
     }
 }
 
-async fn listen(
-    core: Arc<Core>,
-    mut heard: mpsc::UnboundedReceiver<Heard>,
+/// Who is told of what was heard.
+struct Told {
+    /// What this instance says itself is no news.
+    id: Arc<str>,
     changed: Arc<Changed>,
     sooner: mpsc::UnboundedSender<Option<Bucket>>,
-) {
+    moved: Arc<Notify>,
+}
+
+async fn listen(core: Arc<Core>, mut heard: mpsc::UnboundedReceiver<Heard>, told: Told) {
+    let Told { id, changed, sooner, moved } = told;
+    let moves = core.keys.of_moves().into_bytes();
     while let Some(heard) = heard.recv().await {
-        core.heard_something();
         match heard {
+            Heard::Message { channel, payload } if channel == moves => {
+                if payload != id.as_bytes() {
+                    moved.notify_one();
+                }
+            }
             Heard::Message { channel, payload } => match core.keys.bucket_of_channel(&channel) {
                 Some((bucket, true)) => {
                     let _ = sooner.send(Some(bucket));
                 }
-                _ => {
+                Some((bucket, false)) => {
                     let topic = std::str::from_utf8(&payload).ok().and_then(|t| t.parse().ok());
-                    topic.into_iter().for_each(|topic| changed.topic(topic));
+                    if let Some(topic) = topic {
+                        core.known().quiet.heard_of(&topic, bucket);
+                        changed.topic(bucket, topic);
+                    }
                 }
+                None => {}
             },
             // Whatever was said meanwhile is not known.
             Heard::Again => {
-                core.known().waiters.topics().cloned().for_each(|topic| changed.topic(topic));
+                let known = &mut *core.known();
+                known.quiet.forget();
+                for topic in known.waiters.topics() {
+                    let buckets = known.spread.buckets_of(&core.keys, topic);
+                    buckets.into_iter().for_each(|bucket| changed.topic(bucket, topic.clone()));
+                }
                 let _ = sooner.send(None);
             }
         }
@@ -144,6 +200,12 @@ async fn serve(core: Arc<Core>, changed: Arc<Changed>, poll: Duration) {
         everyone |= core.rate_opens();
         let topics = changed.take();
         core.end_waits().await;
+        if everyone {
+            core.drop_unnamed().await;
+            if let Err(error) = core.read_spread().await {
+                tracing::debug!(%error, "how topics are spread could not be read");
+            }
+        }
         let served = core.serve_of((!everyone).then_some(&topics)).await;
         everyone = served.is_err();
         if let Err(error) = served {
@@ -153,31 +215,32 @@ async fn serve(core: Arc<Core>, changed: Arc<Changed>, poll: Duration) {
     }
 }
 
-/// Sees to the clock, bucket by bucket.
+/// Sees to the clock of the buckets that this instance holds.
 struct Timer {
     core: Arc<Core>,
     clock: Arc<RedisClock>,
+    share: Arc<Share>,
     poll: Duration,
     /// When each bucket wants to be looked at, in microseconds of Redis's clock.
     next_us: Vec<u64>,
 }
 
 impl Timer {
-    fn new(core: Arc<Core>, clock: Arc<RedisClock>, poll: Duration) -> Timer {
+    fn new(core: Arc<Core>, clock: Arc<RedisClock>, share: Arc<Share>, poll: Duration) -> Timer {
         let next_us = core.keys.buckets().map(|_| 0).collect();
-        Timer { core, clock, poll, next_us }
+        Timer { core, clock, share, poll, next_us }
     }
 
     async fn run(mut self, mut moments: mpsc::UnboundedReceiver<Option<Bucket>>) {
         loop {
-            let now_us = self.clock.now().wall_us;
-            let due = (0..self.next_us.len()).filter(|at| self.next_us[*at] <= now_us).collect();
+            let due = self.due();
             self.look_at(due).await;
-            let next_us = self.next_us.iter().copied().min().unwrap_or(u64::MAX);
+            let next_us = self.held().map(|at| self.next_us[at]).min().unwrap_or(u64::MAX);
             let pause = next_us.saturating_sub(self.clock.now().wall_us);
             let pause = Duration::from_micros(pause).max(LOOK_GAP).min(self.poll.max(SECOND));
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
+                () = self.share.bell.notified() => {}
                 Some(moment) = moments.recv() => {
                     self.sooner(moment);
                     while let Ok(moment) = moments.try_recv() {
@@ -186,6 +249,23 @@ impl Timer {
                 }
             }
         }
+    }
+
+    /// The buckets that it holds.
+    fn held(&self) -> impl Iterator<Item = usize> + use<> {
+        let held = self.share.held(self.clock.now().tick);
+        held.into_iter().enumerate().filter(|(_, is_held)| *is_held).map(|(at, _)| at)
+    }
+
+    /// Those of them whose time has come. Whatever it does not hold it looks at when it does.
+    fn due(&mut self) -> Vec<usize> {
+        let now = self.clock.now();
+        for (next_us, is_held) in self.next_us.iter_mut().zip(self.share.held(now.tick)) {
+            if !is_held {
+                *next_us = 0;
+            }
+        }
+        self.held().filter(|at| self.next_us[*at] <= now.wall_us).collect()
     }
 
     fn sooner(&mut self, bucket: Option<Bucket>) {
@@ -205,8 +285,9 @@ impl Timer {
             while let Some(looked) = looks.join_next().await {
                 let Ok((at, looked)) = looked else { continue };
                 self.next_us[at] = match looked {
-                    Ok((wake, now)) => {
+                    Ok(Looked { wake, now, moved }) => {
                         self.clock.set_by(now);
+                        self.share.count(at, moved);
                         soonest_us(wake).min(now.wall_us + self.poll.as_micros() as u64)
                     }
                     Err(error) => {

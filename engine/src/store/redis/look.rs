@@ -1,10 +1,13 @@
 //! Looking at jobs and topics without touching them.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::core::{Core, arg};
+use super::conn::Script;
+use super::core::{Core, all, arg};
 use super::job::{Kept, decode_settings};
+use super::keys::Bucket;
 use super::moves::Seen;
 use super::reply::{Reply, integer, strange};
 use super::scripts;
@@ -31,6 +34,12 @@ pub(super) struct Walk {
     stage: Option<Stage>,
     start: u64,
     end: Option<u64>,
+    parts: Vec<Part>,
+}
+
+/// Those of them that lie in one bucket.
+struct Part {
+    bucket: Bucket,
     after: Option<Place>,
     fetched: VecDeque<(Place, Seen)>,
     over: bool,
@@ -48,13 +57,28 @@ impl Core {
             stage,
             start: edge(filter.due_after).unwrap_or_default(),
             end: edge(filter.due_before),
-            after,
-            fetched: VecDeque::new(),
-            over: false,
+            parts: self
+                .buckets_of_topic(topic)
+                .into_iter()
+                .map(|bucket| Part { bucket, after, fetched: VecDeque::new(), over: false })
+                .collect(),
         }
     }
 
     pub(super) async fn browse(&self, query: &Query) -> Result<Page> {
+        self.page(query, |record, now| match query.bodies {
+            Bodies::With => record.info_with_body(now),
+            Bodies::Without => record.info(now),
+        })
+        .await
+    }
+
+    /// A page of whatever is shown of each job.
+    pub(super) async fn page<T>(
+        &self,
+        query: &Query,
+        show: impl Fn(&Record, Now) -> T,
+    ) -> Result<Page<T>> {
         let after = query.cursor.as_ref().map(Cursor::place).transpose()?;
         let mut walk = self.walk(&query.topic, &query.filter, after);
         let (mut page, mut last) = (Page::default(), None);
@@ -64,10 +88,7 @@ impl Core {
             };
             last = Some(place);
             if fits(&query.filter, &kept.record) {
-                page.jobs.push(match query.bodies {
-                    Bodies::With => kept.record.info_with_body(now),
-                    Bodies::Without => kept.record.info(now),
-                });
+                page.jobs.push(show(&kept.record, now));
             }
             if page.jobs.len() == query.limit {
                 break;
@@ -85,9 +106,7 @@ impl Core {
         args.extend(bounds.map(arg));
         let mut counts = vec![0; forecast.buckets as usize];
         let replies = match &forecast.topic {
-            Some(topic) => {
-                vec![self.ask(&scripts::FORECAST, self.bucket_of(topic), args).await?]
-            }
+            Some(topic) => self.ask_parts(topic, &scripts::FORECAST, &args).await?,
             None => self.ask_all(&scripts::FORECAST, &args).await?,
         };
         for mut reply in replies {
@@ -100,11 +119,14 @@ impl Core {
 
     pub(super) async fn dead_by_error(&self, topic: &Topic) -> Result<Vec<(Arc<str>, u64)>> {
         let args = [topic.as_str().into()];
-        let mut reply = self.ask(&scripts::ERRORS, self.bucket_of(topic), args).await?;
-        let mut errors = Vec::<(Arc<str>, u64)>::new();
-        while !reply.is_empty() {
-            errors.push((reply.text()?.into(), reply.u64()?));
+        let mut errors = BTreeMap::<Arc<str>, u64>::new();
+        for mut reply in self.ask_parts(topic, &scripts::ERRORS, &args).await? {
+            while !reply.is_empty() {
+                let (error, count) = (reply.text()?, reply.u64()?);
+                *errors.entry(error.into()).or_default() += count;
+            }
         }
+        let mut errors: Vec<_> = errors.into_iter().collect();
         errors.sort_by(|(a, many), (b, few)| few.cmp(many).then_with(|| a.cmp(b)));
         errors.truncate(ERRORS_MAX);
         Ok(errors)
@@ -121,7 +143,7 @@ impl Core {
         let replies = match which {
             Topics::One(topic) => {
                 let args = [b"one".into(), topic.as_str().into()];
-                vec![self.ask(&scripts::TOPICS, self.bucket_of(topic), args).await?]
+                self.ask_parts(topic, &scripts::TOPICS, &args).await?
             }
             Topics::Page { prefix, after, limit } => {
                 let [from, to] = bounds(prefix, after.as_ref().map(Topic::as_str));
@@ -132,7 +154,15 @@ impl Core {
             let now = reply.now()?;
             while !reply.is_empty() {
                 let info = self.topic_info(&mut reply.list()?, now)?;
-                topics.insert(info.topic.clone(), info);
+                match topics.entry(info.topic.clone()) {
+                    Entry::Vacant(place) => drop(place.insert(info)),
+                    // Another part of it.
+                    Entry::Occupied(mut there) => {
+                        let there: &mut TopicInfo = there.get_mut();
+                        there.counts += info.counts;
+                        there.added += info.added;
+                    }
+                }
             }
         }
         let fits = |topic: &Topic| match which {
@@ -194,30 +224,48 @@ impl Core {
             topics += u64::from(!there);
         }
         let known = self.known();
+        topics = topics.saturating_sub(known.spread.extra(&self.keys));
         let waiting = known.waiters.popping();
         Ok(Stats { counts: sum, topics, waiting, ..known.stats.clone() })
     }
 
     async fn topics_there(&self, topic: &Topic) -> Result<bool> {
+        // One that is spread is there in each of its buckets.
+        let bucket = self.keys.bucket_of_part(topic, 0);
         let args = [b"one".into(), topic.as_str().into()];
-        let mut reply = self.ask(&scripts::TOPICS, self.bucket_of(topic), args).await?;
+        let mut reply = self.ask(&scripts::TOPICS, bucket, args).await?;
         let _now = reply.now()?;
         Ok(!reply.is_empty())
+    }
+
+    /// Runs a script with the same arguments in all buckets of a topic.
+    async fn ask_parts(&self, topic: &Topic, ask: &Script, args: &[Vec<u8>]) -> Result<Vec<Reply>> {
+        let buckets = self.buckets_of_topic(topic).into_iter();
+        all(buckets.map(|bucket| self.ask(ask, bucket, args.to_vec()))).await
     }
 }
 
 impl Walk {
     /// The next job, if there is one.
     pub(super) async fn next(&mut self, core: &Core) -> Result<Option<(Place, Seen)>> {
-        if self.fetched.is_empty() && !self.over {
-            self.fetch(core).await?;
+        for at in 0..self.parts.len() {
+            while self.parts[at].fetched.is_empty() && !self.parts[at].over {
+                self.fetch(at, core).await?;
+            }
         }
-        let next = self.fetched.pop_front();
+        let place = |part: &Part| part.fetched.front().map(|(place, _)| *place);
+        let first = self
+            .parts
+            .iter_mut()
+            .filter(|part| !part.fetched.is_empty())
+            .min_by_key(|part| place(part));
+        let next = first.and_then(|part| part.fetched.pop_front());
         Ok(next.filter(|(place, _)| self.end.is_none_or(|end| place[0] < end)))
     }
 
-    async fn fetch(&mut self, core: &Core) -> Result<()> {
-        let (after, score) = match (self.after, self.stage) {
+    async fn fetch(&mut self, at: usize, core: &Core) -> Result<()> {
+        let part = &mut self.parts[at];
+        let (after, score) = match (part.after, self.stage) {
             (None, _) => (Vec::new(), Vec::new()),
             (Some([priority, due, number]), Some(Stage::Ready)) => {
                 let mut place = (priority as u32).to_be_bytes().to_vec();
@@ -239,27 +287,36 @@ impl Walk {
         };
         let args =
             [self.topic.as_str().into(), stage.into(), arg(AT_ONCE), arg(self.start), after, score];
-        let bucket = core.bucket_of(&self.topic);
-        let mut reply = core.ask(&scripts::BROWSE, bucket, args).await?;
+        let mut reply = core.ask(&scripts::BROWSE, part.bucket, args).await?;
         let now = reply.now()?;
         let settings = decode_settings(&reply.bytes()?)?;
+        part.over = reply.i64()? == 0;
         while !reply.is_empty() {
             let mut one = reply.list()?;
-            let score = one.bytes()?;
+            let at = one.bytes()?;
             let number = one.number()?;
-            let kept = Kept::decode(number, &one.bytes()?)?;
-            let life = &kept.record.life;
             let place = match self.stage {
-                Some(Stage::Ready) => [life.priority.into(), life.due.as_ms(), number],
-                _ => [integer(redis::Value::BulkString(score.into()))? as u64, number, 0],
+                Some(Stage::Ready) => ready_place(&at, number)?,
+                _ => [integer(redis::Value::BulkString(at.into()))? as u64, number, 0],
             };
+            part.after = Some(place);
+            let stored = one.bytes()?;
+            if stored.is_empty() {
+                continue;
+            }
+            let kept = Kept::decode(number, &stored)?;
             let seen = Seen { kept, settings: settings.clone(), now };
-            self.fetched.push_back((place, seen));
+            part.fetched.push_back((place, seen));
         }
-        self.over = self.fetched.len() < AT_ONCE;
-        self.after = self.fetched.back().map(|(place, _)| *place).or(self.after);
         Ok(())
     }
+}
+
+/// The place of a ready job: priority and due, and then its number.
+fn ready_place(bytes: &[u8], number: u64) -> Result<Place> {
+    let (priority, rest) = bytes.split_first_chunk().ok_or_else(strange)?;
+    let due = rest.first_chunk().ok_or_else(strange)?;
+    Ok([u32::from_be_bytes(*priority).into(), u64::from_be_bytes(*due), number])
 }
 
 pub(super) fn fits(filter: &Filter, job: &Record) -> bool {

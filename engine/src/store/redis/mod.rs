@@ -1,31 +1,41 @@
 //! The shared store: many instances over one Redis.
 //!
-//! A topic lies wholly in one of the store's buckets, whose keys share a slot, so that every move of a
-//! job is one script on one node (`lua/`). Adding, handing out and finishing are decided there; what is
-//! rarer is decided by the machine here, and carried out by a script that looks whether the job is still
-//! what it was. See `lua/common.lua` for what lies where.
+//! A topic lies wholly in one of the store's buckets (or in several, see `spread.rs`), whose keys share
+//! a slot, so that every move of a job is one script on one node (`lua/`). Adding, handing out and finishing
+//! are decided there; what is rarer is decided by the machine here, and carried out by a script that looks
+//! whether the job is still what it was. See `lua/common.lua` for what lies where.
 
 mod address;
+mod check;
 mod clock;
 mod conn;
 mod core;
+mod foreign;
+mod gather;
 mod job;
 mod keys;
 mod line;
 mod live;
 mod look;
 mod moves;
+mod nodes;
 mod pop;
+mod quiet;
 mod reply;
 mod scripts;
+mod spread;
 mod time;
 mod topics;
 mod waiters;
+mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use address::Address;
+pub use check::{Checked, EXAMPLES_MAX, Fault, Repair, check, is_there};
+pub use foreign::{Answer, Foreign};
+pub use nodes::{BucketInfo, Fleet, NO_TIMER, Node, NodeInfo};
 
 use self::clock::RedisClock;
 use self::conn::Conn;
@@ -39,10 +49,11 @@ use crate::machine::Owner;
 use crate::queue::{
     Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
     KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
+    Whole,
 };
 use crate::stats::Stats;
 use crate::store::Options;
-use crate::time::{Clock, SECOND};
+use crate::time::{Clock, SECOND, duration_ms};
 use crate::topic::{Defaults, Topic};
 
 /// How a shared store is used.
@@ -54,11 +65,30 @@ pub struct Settings {
     pub buckets: u16,
     /// How often everything is looked at anew, in case a message was lost.
     pub poll: Duration,
+    /// How many replicas must have what was done before it is answered. Without any, a failover may undo
+    /// the last moments.
+    pub wait: u32,
+    /// Whether this instance sees to buckets: it takes leases on a share of them, and makes ready what
+    /// is due there. Some instance must, or jobs are late.
+    pub timer: bool,
+    /// How long such a lease holds without a heartbeat, of which there are three in it: so long nobody
+    /// sees to the buckets of an instance that dies. 100 ms to 10 minutes.
+    pub lease: Duration,
+    /// What this instance tells the others of itself.
+    pub node: Node,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { prefix: "linger".into(), buckets: 256, poll: SECOND }
+        Settings {
+            prefix: "linger".into(),
+            buckets: 256,
+            poll: SECOND,
+            wait: 0,
+            timer: true,
+            lease: 3 * SECOND,
+            node: Node::default(),
+        }
     }
 }
 
@@ -92,22 +122,60 @@ impl Calls {
 impl Redis {
     /// The store at this address, which is made if it is not there. Its clock is Redis's.
     pub async fn open(address: &Address, options: Options, settings: Settings) -> Result<Redis> {
-        let conn = Conn::open(address).await?;
+        let conn = Conn::open(address).await?.with_replicas(settings.wait);
         let keys = Keys::found(&conn, &settings).await?;
         warn_of_eviction(&conn).await;
         let clock = Arc::new(RedisClock::default());
         let options = Options { clock: clock.clone(), ..options };
         let core = Arc::new(Core::new(conn, keys, options, false));
-        let live = Live::start(core.clone(), clock, settings.poll).await?;
+        core.read_spread().await?;
+        let live = Live::start(core.clone(), clock, &settings).await?;
         Ok(Redis { core, calls: Calls::Live(live) })
+    }
+
+    /// Who shares the store, and who sees to which bucket. On a clock that is given there is nobody.
+    pub async fn fleet(&self) -> Result<Fleet> {
+        self.core.fleet(self.id()).await
+    }
+
+    /// Why jobs may be late, if no instance that is alive sees to buckets.
+    pub fn without_timer(&self) -> Option<&'static str> {
+        match &self.calls {
+            Calls::Live(live) if !live.has_timer() => Some(NO_TIMER),
+            _ => None,
+        }
+    }
+
+    /// Says goodbye to the others: the buckets of this instance are free at once, and it takes none
+    /// any more. Calls are still answered. One that is only dropped is missed when its lease is over.
+    pub async fn leave(&self) {
+        if let Calls::Live(live) = &self.calls {
+            live.leave().await;
+        }
+    }
+
+    /// The id by which the others know this instance.
+    fn id(&self) -> &str {
+        match &self.calls {
+            Calls::Live(live) => live.id(),
+            Calls::InLine(_) => "",
+        }
     }
 
     /// Why calls are refused at present, if they are. Redis is looked for all the while, so that
     /// this ends by itself.
     pub fn away(&self) -> Option<Error> {
-        let message =
-            "Redis cannot be reached at present; calls are answered again when it is back";
-        self.core.conn.away_since().map(|_| Error::new(Code::Unavailable, message))
+        let away_ms = duration_ms(self.away_for()?);
+        let since = self.core.now().time().saturating_sub_ms(away_ms);
+        let message = format!(
+            "Redis cannot be reached since {since}; calls are answered again when it is back"
+        );
+        Some(Error::new(Code::Unavailable, message))
+    }
+
+    /// For how long that has been so.
+    pub fn away_for(&self) -> Option<Duration> {
+        self.core.conn.away_since().map(|since| since.elapsed())
     }
 
     /// The store at this address by the clock of the options, with calls one after the other: to prove
@@ -120,6 +188,7 @@ impl Redis {
         let conn = Conn::open(address).await?;
         let keys = Keys::new(&settings.prefix, settings.buckets);
         let core = Arc::new(Core::new(conn, keys, options, true));
+        core.read_spread().await?;
         Ok(Redis { calls: Calls::InLine(Line::start(core.clone())), core })
     }
 }
@@ -185,6 +254,15 @@ impl Queue for Redis {
     async fn browse(&self, query: Query) -> Result<Page> {
         query.check()?;
         self.calls.call(async move |core| core.browse(&query).await).await
+    }
+
+    async fn dump(&self, query: Query) -> Result<Page<Whole>> {
+        query.check()?;
+        self.calls.call(async move |core| core.dump(&query).await).await
+    }
+
+    async fn restore(&self, jobs: Vec<Whole>) -> Result<Vec<Result<bool>>> {
+        self.calls.call(async move |core| core.restore(jobs).await).await
     }
 
     async fn forecast(&self, forecast: Forecast) -> Result<Vec<u64>> {

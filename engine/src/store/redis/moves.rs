@@ -1,11 +1,15 @@
 //! How jobs move: added and finished by a script, otherwise decided by the machine here and carried
 //! out by a script if nothing has changed meanwhile.
 
+use std::sync::Arc;
+
 use super::core::{Core, arg};
-use super::job::{Fresh, Kept, decode_settings, state_of_new};
+use super::gather::{Gather, Shared};
+use super::job::{Fresh, Kept, decode_settings};
 use super::keys::Bucket;
 use super::reply::{Reply, strange};
 use super::scripts;
+use super::spread;
 use crate::error::{Code, Error, Result};
 use crate::job::{Id, NewJob, OnConflict, When};
 use crate::machine::{Event, Life, Next, Owner, Refusal, State, Step};
@@ -16,6 +20,7 @@ use crate::queue::{
 use crate::record::{
     InForce, Move, Record, already_exists, check_version, ending, first_due, not_found,
 };
+use crate::schedule::{Repeat, Rule};
 use crate::time::{Now, Time, duration_ms};
 use crate::topic::Settings;
 
@@ -30,46 +35,70 @@ pub(super) struct Seen {
 }
 
 impl Core {
-    pub(super) async fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
+    pub(super) async fn add_all(self: &Arc<Self>, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
+        let mut tried = self.try_add_all(jobs).await?;
+        for _ in 0..spread::TRIES_MAX {
+            if !tried.iter().any(|tried| matches!(tried, Tried::Elsewhere(_))) {
+                break;
+            }
+            tokio::time::sleep(spread::TRY_AFTER).await;
+            self.read_spread().await?;
+            let again = tried.iter_mut().filter_map(Tried::take).collect();
+            let mut again = self.try_add_all(again).await?.into_iter();
+            let lacking = tried.iter_mut().filter(|tried| matches!(tried, Tried::Taken));
+            lacking.zip(&mut again).for_each(|(place, again)| *place = again);
+        }
+        Ok(tried.into_iter().map(Tried::answer).collect())
+    }
+
+    async fn try_add_all(self: &Arc<Self>, jobs: Vec<NewJob>) -> Result<Vec<Tried>> {
         let mut answers = Vec::with_capacity(jobs.len());
+        let place_of = |job: &NewJob| self.place_of(&job.spec.topic, &job.spec.id).0;
         let mut jobs = jobs.into_iter().peekable();
         while let Some(first) = jobs.next() {
-            let bucket = self.bucket_of(&first.spec.topic);
+            let bucket = place_of(&first);
             let mut batch = vec![first];
             // An id that may stand in one topic only is looked for before each.
             while self.unique_ids == UniqueIds::PerTopic
-                && let Some(next) = jobs.next_if(|job| self.bucket_of(&job.spec.topic) == bucket)
+                && let Some(next) = jobs.next_if(|job| place_of(job) == bucket)
             {
                 batch.push(next);
             }
-            answers.extend(self.add(bucket, batch).await?);
+            answers.extend(match self.unique_ids {
+                UniqueIds::PerTopic => self.with_others(bucket, Adds(batch)).await?,
+                UniqueIds::Global => self.add(bucket, batch).await?,
+            });
         }
         Ok(answers)
     }
 
     /// Adds jobs of one bucket.
-    async fn add(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
+    async fn add(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Result<Vec<Tried>> {
         let now = self.now();
         let dues: Vec<Result<(u8, u64)>> = jobs.iter().map(|job| when(job, now)).collect();
         if let (UniqueIds::Global, [job]) = (self.unique_ids, &jobs[..])
             && dues[0].is_ok()
             && let Some(taken) = self.taken_elsewhere(job).await?
         {
-            return Ok(vec![Err(taken)]);
+            return Ok(vec![Tried::Answer(Err(taken))]);
         }
         let global = arg(u8::from(self.unique_ids == UniqueIds::Global));
         let mut args = vec![arg(bucket.0), arg(self.keys.count()), global];
         for (job, due) in jobs.iter().zip(&dues) {
             if let Ok((kind, ms)) = due {
-                args.extend(new_args(job, *kind, *ms));
+                let (_, parts) = self.place_of(&job.spec.topic, &job.spec.id);
+                args.extend(new_args(job, (*kind, *ms), self.nonce(), parts));
             }
         }
-        let mut reply = self.ask(&scripts::ADD, bucket, args).await?;
+        // Never added twice: it may have been handed out and finished meanwhile.
+        let mut find = args.clone();
+        find.iter_mut().skip(3 + NEW_AT).step_by(NEW_ARGS).for_each(|new| new[0] = b'f');
+        let (mut reply, _) = self.ask_or(bucket, &scripts::ADD, args, &scripts::ADD, find).await?;
         let now = reply.now()?;
         let each = jobs.into_iter().zip(dues);
         let answers = each.map(|(job, due)| match due {
-            Ok(_) => self.added(job, &mut reply, now),
-            Err(refused) => Ok(Err(refused)),
+            Ok(when) => self.added(job, when, &mut reply, now),
+            Err(refused) => Ok(Tried::Answer(Err(refused))),
         });
         answers.collect()
     }
@@ -81,31 +110,53 @@ impl Core {
         Ok(other.map(|other| already_exists(&other.spec.topic, &other.spec.id)))
     }
 
-    fn added(&self, new: NewJob, reply: &mut Reply, now: Now) -> Result<Result<Added>> {
-        let mut answer = reply.list()?;
-        let how = match answer.text()?.as_str() {
-            "n" => How::New,
-            "p" => How::Replaced,
-            "x" => return Ok(Err(already_exists(&new.spec.topic, &new.spec.id))),
-            "o" => {
-                let topic = answer.text()?.parse()?;
-                return Ok(Err(already_exists(&topic, &new.spec.id)));
+    fn added(&self, new: NewJob, when: (u8, u64), reply: &mut Reply, now: Now) -> Result<Tried> {
+        let mut answer = reply.packed()?;
+        let refused = |error| Ok(Tried::Answer(Err(error)));
+        let how = match answer.u8()? {
+            b'n' => How::New,
+            b'p' => How::Replaced,
+            b'w' => return Ok(Tried::Elsewhere(new)),
+            b'x' => return refused(already_exists(&new.spec.topic, &new.spec.id)),
+            b'o' => {
+                let topic = answer.rest_as_text()?.parse()?;
+                return refused(already_exists(&topic, &new.spec.id));
             }
-            "k" => {
-                let kept = Kept::decode(answer.number()?, &answer.bytes()?)?;
-                return Ok(Ok(Added { how: How::Kept, job: kept.record.info(now) }));
+            b'k' => {
+                let kept = Kept::decode(answer.u64()?, &answer.rest())?;
+                let job = kept.record.info(now);
+                return Ok(Tried::Answer(Ok(Added { how: How::Kept, job })));
+            }
+            b'u' => {
+                let message = "the answer of Redis was lost, and the job is not there: whether it was \
+                               added, and is gone by now, is unknown";
+                return refused(Error::new(Code::Unavailable, message));
+            }
+            // By this very call, whose first answer was lost.
+            b'a' => {
+                let kept = Kept::decode(answer.u64()?, &answer.rest())?;
+                self.known().stats.added += 1;
+                let job = kept.record.info(now);
+                return Ok(Tried::Answer(Ok(Added { how: How::New, job })));
             }
             _ => return Err(strange()),
         };
-        let number = answer.number()?;
-        let due = Time::from_ms(answer.u64()?).ok_or_else(strange)?;
+        let number = answer.u64()?;
+        let due = match when {
+            (b'd', 0) => Some(now.time()),
+            (b'd', delay) => now.after_ms(delay),
+            (_, at) => Time::from_ms(at),
+        };
+        let due = due.ok_or_else(strange)?;
         let mut life = Life::new(due, new.priority, new.held);
-        life.state = state_of_new(answer.u64()?)?;
+        if !new.held && due <= now.time() {
+            life.state = State::Ready;
+        }
         let (created, notes) = (now.time(), Default::default());
         let NewJob { spec, body, by, .. } = new;
         let record = Record { number, spec, body, created, by, life, notes };
         self.known().stats.added += 1;
-        Ok(Ok(Added { how, job: record.info(now) }))
+        Ok(Tried::Answer(Ok(Added { how, job: record.info(now) })))
     }
 
     pub(super) async fn get(&self, key: &Key) -> Result<JobInfo> {
@@ -140,12 +191,15 @@ impl Core {
 
     fn bucket_of_key(&self, key: &Key) -> Bucket {
         match key {
-            Key::Named(topic, _) => self.bucket_of(topic),
+            Key::Named(topic, id) => self.place_of(topic, id).0,
             Key::Number(number) => self.keys.bucket_of_number(*number),
         }
     }
 
-    pub(super) async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
+    pub(super) async fn settle(
+        self: &Arc<Self>,
+        batch: Vec<Settle>,
+    ) -> Result<Vec<Result<Changed>>> {
         let ends: Vec<Option<u64>> = batch.iter().map(ended_by).collect();
         let answers = self.settle_each(batch).await?;
         let owned = &mut self.known().owned;
@@ -157,7 +211,7 @@ impl Core {
         Ok(answers)
     }
 
-    async fn settle_each(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
+    async fn settle_each(self: &Arc<Self>, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
         let mut answers = Vec::with_capacity(batch.len());
         let mut batch = batch.into_iter().peekable();
         while let Some(settle) = batch.next() {
@@ -172,7 +226,7 @@ impl Core {
             }) {
                 finishes.push(next);
             }
-            answers.extend(self.finish(bucket, finishes).await?);
+            answers.extend(self.with_others(bucket, Finishes(finishes)).await?);
         }
         Ok(answers)
     }
@@ -192,21 +246,25 @@ impl Core {
             args.extend(key_args(&settle.key));
             args.push(settle.lease.map_or_else(Vec::new, arg));
         }
-        let mut reply = self.ask(&scripts::FINISH, bucket, args).await?;
+        let again = args.clone();
+        let (mut reply, is_again) =
+            self.ask_or(bucket, &scripts::FINISH, args, &scripts::FINISH, again).await?;
         let _now = reply.now()?;
         let mut answers = Vec::with_capacity(batch.len());
         for settle in batch {
-            let mut answer = reply.list()?;
-            answers.push(match answer.text()?.as_str() {
-                "d" => {
-                    let attempts = answer.u64()?;
+            let mut answer = reply.packed()?;
+            answers.push(match answer.u8()? {
+                b'd' => {
+                    let attempts = answer.u32()?;
                     let stats = &mut self.known().stats;
                     stats.finished += 1;
-                    stats.attempts.record(attempts);
+                    stats.attempts.record(attempts.into());
                     Ok(Changed { changed: true, job: None })
                 }
-                "n" => Err(not_found(&settle.key)),
-                "l" => Err(Refusal::LeaseLost.into()),
+                // Gone, by the call whose answer was lost.
+                b'n' if is_again => Ok(Changed { changed: true, job: None }),
+                b'n' => Err(not_found(&settle.key)),
+                b'l' => Err(Refusal::LeaseLost.into()),
                 _ => self.settle_one(settle).await,
             });
         }
@@ -278,7 +336,7 @@ impl Core {
         let number = seen.kept.record.number;
         let stored = if how == b'g' { Vec::new() } else { seen.kept.encode() };
         let args = [vec![how], number.to_be_bytes().into(), arg(before.version), stored];
-        let bucket = self.bucket_of(&seen.kept.record.spec.topic);
+        let bucket = self.keys.bucket_of_number(number);
         if self.ask(&scripts::COMMIT, bucket, args).await?.i64()? == 0 {
             return Ok(None);
         }
@@ -402,6 +460,95 @@ impl Core {
     }
 }
 
+/// What came of an add.
+pub(super) enum Tried {
+    Answer(Result<Added>),
+    /// The job belongs elsewhere: its topic is spread otherwise than this instance knew.
+    Elsewhere(NewJob),
+    /// Such a one, while it is tried again.
+    Taken,
+}
+
+impl Tried {
+    fn take(&mut self) -> Option<NewJob> {
+        match std::mem::replace(self, Tried::Taken) {
+            Tried::Elsewhere(job) => Some(job),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    fn answer(self) -> Result<Added> {
+        match self {
+            Tried::Answer(answer) => answer,
+            Tried::Elsewhere(_) | Tried::Taken => {
+                let message = "the topic is being spread anew; try again, and if that does not help, \
+                               set its partitions again";
+                Err(Error::new(Code::Overloaded, message))
+            }
+        }
+    }
+}
+
+/// Jobs of one bucket that a caller adds.
+pub(super) struct Adds(Vec<NewJob>);
+
+impl Shared for Adds {
+    type Of = Bucket;
+    type Answer = Vec<Tried>;
+    const UNDER_WAY_MAX: usize = 2;
+
+    fn gather(core: &Core) -> &Gather<Adds> {
+        &core.adds
+    }
+
+    fn jobs(&self) -> usize {
+        self.0.len()
+    }
+
+    async fn call(core: &Arc<Core>, bucket: &Bucket, asks: Vec<Adds>) -> Result<Vec<Self::Answer>> {
+        let counts: Vec<usize> = asks.iter().map(Adds::jobs).collect();
+        let jobs = asks.into_iter().flat_map(|asks| asks.0).collect();
+        Ok(parted(core.add(*bucket, jobs).await?, counts))
+    }
+}
+
+/// Jobs of one bucket that a caller has done.
+pub(super) struct Finishes(Vec<Settle>);
+
+impl Shared for Finishes {
+    type Of = Bucket;
+    type Answer = Vec<Result<Changed>>;
+    // As for pops.
+    const UNDER_WAY_MAX: usize = 1;
+
+    fn gather(core: &Core) -> &Gather<Finishes> {
+        &core.finishes
+    }
+
+    fn jobs(&self) -> usize {
+        self.0.len()
+    }
+
+    async fn call(
+        core: &Arc<Core>,
+        bucket: &Bucket,
+        asks: Vec<Finishes>,
+    ) -> Result<Vec<Self::Answer>> {
+        let counts: Vec<usize> = asks.iter().map(Finishes::jobs).collect();
+        let jobs = asks.into_iter().flat_map(|asks| asks.0).collect();
+        Ok(parted(core.finish(*bucket, jobs).await?, counts))
+    }
+}
+
+/// The answers of each caller, of whom it is known how many they want.
+fn parted<T>(answers: Vec<T>, counts: Vec<usize>) -> Vec<Vec<T>> {
+    let mut answers = answers.into_iter();
+    counts.into_iter().map(|count| answers.by_ref().take(count).collect()).collect()
+}
+
 /// What became of a job.
 pub(super) enum Made {
     Same,
@@ -436,34 +583,62 @@ pub(super) fn key_args(key: &Key) -> [Vec<u8>; 3] {
     }
 }
 
-/// When a new job is due: at a moment, or after a delay by Redis's clock.
+/// When a new job is due: at a moment, or after a delay by Redis's clock. Ours may be late, and a job
+/// that is due so long from now would be early by it.
 fn when(job: &NewJob, now: Now) -> Result<(u8, u64)> {
     let due = first_due(job.when, job.spec.repeat.as_ref(), now)?;
-    Ok(match (&job.spec.repeat, job.when) {
+    Ok(match (job.spec.repeat.as_ref().map(Repeat::rule), job.when) {
         (None, None) => (b'd', 0),
-        (None, Some(When::In(delay))) => (b'd', duration_ms(delay)),
-        _ => (b'a', due.as_ms()),
+        (_, Some(When::In(delay))) => (b'd', duration_ms(delay)),
+        (Some(Rule::Every { every_ms }), None) => (b'd', *every_ms),
+        (Some(Rule::Cron(_)), None) | (_, Some(When::At(_))) => (b'a', due.as_ms()),
     })
 }
 
-fn new_args(job: &NewJob, kind: u8, ms: u64) -> [Vec<u8>; 11] {
-    let Fresh { flags, ttr_ms, to, rest } = Fresh::of(job);
-    let on_conflict: &[u8] = match job.on_conflict {
-        OnConflict::Reject => b"r",
-        OnConflict::Keep => b"k",
-        OnConflict::Replace => b"p",
+/// How many arguments a new job has, and which of them begins with what to do on conflict.
+const NEW_ARGS: usize = 5;
+const NEW_AT: usize = 2;
+
+fn new_args(job: &NewJob, (kind, ms): (u8, u64), nonce: u64, parts: u16) -> [Vec<u8>; NEW_ARGS] {
+    let Fresh { flags, ttr_ms, to, tail } = Fresh::of(job);
+    let on_conflict = match job.on_conflict {
+        OnConflict::Reject => b'r',
+        OnConflict::Keep => b'k',
+        OnConflict::Replace => b'p',
     };
-    [
-        job.spec.topic.as_str().into(),
-        job.spec.id.as_str().into(),
-        on_conflict.into(),
-        vec![kind],
-        arg(ms),
-        arg(job.priority),
-        arg(flags),
-        arg(u8::from(job.held)),
-        arg(ttr_ms),
-        to,
-        rest,
-    ]
+    let mut new = vec![on_conflict, kind];
+    new.extend(ms.to_be_bytes());
+    new.extend(job.priority.to_be_bytes());
+    new.extend([flags, u8::from(job.held)]);
+    new.extend(ttr_ms.to_be_bytes());
+    new.extend(nonce.to_be_bytes());
+    new.extend(parts.to_be_bytes());
+    [job.spec.topic.as_str().into(), job.spec.id.as_str().into(), new, to, tail]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Body;
+    use crate::time::{SECOND, Tick};
+
+    #[test]
+    fn what_is_due_so_long_from_now_is_left_to_the_clock_of_redis() {
+        let now = Now { wall_us: 1_000_000, tick: Tick::from_us(0) };
+        let job = |when, repeat: Option<Repeat>| {
+            let mut job = NewJob::new("t".parse().unwrap(), "1".parse().unwrap(), Body::default());
+            (job.when, job.spec.repeat) = (when, repeat);
+            job
+        };
+        let every = || Some(Repeat::every(2 * SECOND).unwrap());
+        let in_5_s = Some(When::In(5 * SECOND));
+        assert_eq!(when(&job(None, None), now).unwrap(), (b'd', 0));
+        assert_eq!(when(&job(in_5_s, None), now).unwrap(), (b'd', 5000));
+        assert_eq!(when(&job(None, every()), now).unwrap(), (b'd', 2000));
+        assert_eq!(when(&job(in_5_s, every()), now).unwrap(), (b'd', 5000));
+        let at = Some(When::At(Time::from_ms(7000).unwrap()));
+        assert_eq!(when(&job(at, every()), now).unwrap(), (b'a', 7000));
+        let cron = Some(Repeat::cron("* * * * *", None).unwrap());
+        assert_eq!(when(&job(None, cron), now).unwrap(), (b'a', 60_000));
+    }
 }

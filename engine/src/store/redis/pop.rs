@@ -1,20 +1,23 @@
 //! Handing out jobs, and serving those who wait for them.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::core::{Core, all, arg};
+use super::core::{Core, Known, all, arg};
+use super::gather::{Gather, Shared};
 use super::job::{Kept, decode_settings};
-use super::keys::Bucket;
-use super::reply::integer;
+use super::keys::{Bucket, Keys};
+use super::quiet::{Place, Since};
+use super::reply::{integer, strange};
 use super::scripts;
-use super::waiters::named;
+use super::waiters::{Call, named};
 use crate::error::{Code, Error, Result};
 use crate::machine::State;
-use crate::queue::{Ask, Delivery, Settle, Source, Verdict};
+use crate::queue::{Ask, Delivery, Lane, Room, Settle, Source, Terms, Verdict};
 use crate::time::{Tick, duration_ms};
 use crate::topic::{PUSH_TIMEOUT, Topic};
 
@@ -61,7 +64,7 @@ impl<F: FnOnce(HungUp)> Drop for Waiting<F> {
 
 impl HungUp {
     /// Takes it out of the line; what it was given but never saw is as if it had not been.
-    pub(super) async fn see_to(mut self, core: &Core) {
+    pub(super) async fn see_to(mut self, core: &Arc<Core>) {
         if let Ok(Some(came)) = self.place.await {
             drop(core.leave_line(came).await);
         }
@@ -71,77 +74,191 @@ impl HungUp {
     }
 }
 
+/// Which jobs of a bucket are asked for, and on what terms.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Wanted {
+    bucket: Bucket,
+    /// Of all topics, if none are named.
+    topics: BTreeSet<Topic>,
+    lane: Lane,
+    terms: Terms,
+}
+
+/// How many of them a caller takes.
+pub(super) struct Hands(u32);
+
+/// What a caller is handed.
+pub(super) struct Handed {
+    jobs: Vec<Delivery>,
+    /// A lease has run out there.
+    ran_out: bool,
+}
+
+impl Shared for Hands {
+    type Of = Wanted;
+    type Answer = Handed;
+    // Whoever pops finishes, too, and while Redis does the one it is asked for the other.
+    const UNDER_WAY_MAX: usize = 1;
+
+    fn gather(core: &Core) -> &Gather<Hands> {
+        &core.hands
+    }
+
+    fn jobs(&self) -> usize {
+        self.0 as usize
+    }
+
+    async fn call(core: &Arc<Core>, of: &Wanted, asks: Vec<Hands>) -> Result<Vec<Handed>> {
+        let max = asks.iter().map(|hands| hands.0).sum();
+        let Handed { jobs, ran_out } = core.hand_out_now(of, max, None).await?;
+        let mut jobs = jobs.into_iter();
+        // First come, first served.
+        let each = asks.iter().map(|hands| jobs.by_ref().take(hands.jobs()).collect());
+        Ok(each.map(|jobs| Handed { jobs, ran_out }).collect())
+    }
+}
+
+/// How much stands before the jobs in what is answered to a pop.
+const POP_FRONT: usize = 6;
+
+/// How many jobs one call hands out to those in line who ask for the same.
+const AT_ONCE: usize = 128;
+
+/// Whether one call can serve both.
+fn is_alike(one: &Ask, next: &Ask) -> bool {
+    let of = |ask: &Ask| (ask.lane, ask.max, ask.terms, ask.room.is_none());
+    one.room.is_none() && one.from == next.from && of(one) == of(next)
+}
+
 pub(super) fn stopping() -> Error {
     Error::new(Code::Unavailable, "the store is stopping")
 }
 
+/// Where to look for jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Everywhere,
+    /// Not where there was nothing, and nothing was heard of since.
+    WhereNews,
+}
+
 impl Core {
     /// Hands out what the ask may have at this moment, bucket by bucket.
-    pub(super) async fn hand_out(&self, ask: &Ask) -> Result<Vec<Delivery>> {
+    async fn hand_out(self: &Arc<Self>, ask: &Ask, look: Look) -> Result<Vec<Delivery>> {
+        self.hand_out_in(self.buckets_of(ask, look).await?, ask).await
+    }
+
+    async fn hand_out_in(
+        self: &Arc<Self>,
+        buckets: BTreeMap<Bucket, BTreeSet<Topic>>,
+        ask: &Ask,
+    ) -> Result<Vec<Delivery>> {
         let mut handed = Vec::new();
-        for (bucket, topics) in self.buckets_of(ask).await? {
+        // So that a topic that always has something holds up none of the others.
+        let first = self.turn.fetch_add(1, Ordering::Relaxed) % buckets.len().max(1);
+        let mut buckets: VecDeque<_> = buckets.into_iter().collect();
+        buckets.rotate_left(first);
+        for (bucket, topics) in buckets {
             let left = ask.max - handed.len() as u32;
             if left == 0 {
                 break;
             }
-            let (mut jobs, ran_out) = self.hand_out_of(bucket, &topics, ask, left).await?;
+            let of = Wanted { bucket, topics, lane: ask.lane, terms: ask.terms };
+            let Handed { mut jobs, ran_out } = self.hand_out_of(&of, ask, left).await?;
             if jobs.is_empty() && ran_out {
                 self.expire(bucket).await?;
-                (jobs, _) = self.hand_out_of(bucket, &topics, ask, left).await?;
+                Handed { jobs, .. } = self.hand_out_of(&of, ask, left).await?;
             }
             handed.extend(jobs);
         }
         Ok(handed)
     }
 
-    /// The topics asked for by where they lie, each once.
-    async fn buckets_of<'a>(&self, ask: &'a Ask) -> Result<BTreeMap<Bucket, BTreeSet<&'a str>>> {
-        Ok(match &ask.from {
-            Source::Any => {
-                let ready = self.keys.buckets().map(async |bucket| {
-                    let ready = self.keys.of_ready(bucket);
-                    let count = [b"SCARD", ready.as_bytes()];
-                    let count = self.conn.command(ready.as_bytes(), &count).await?;
-                    Ok((bucket, integer(count)?))
-                });
-                let ready = all(ready).await?;
-                let some = ready.into_iter().filter(|(_, count)| *count > 0);
-                some.map(|(bucket, _)| (bucket, BTreeSet::new())).collect()
-            }
-            Source::These(topics) => {
-                let mut buckets = BTreeMap::<_, BTreeSet<_>>::new();
-                for topic in topics {
-                    buckets.entry(self.bucket_of(topic)).or_default().insert(topic.as_str());
-                }
-                buckets
-            }
-        })
+    async fn hand_out_of(self: &Arc<Self>, of: &Wanted, ask: &Ask, max: u32) -> Result<Handed> {
+        match &ask.room {
+            Some(room) => self.hand_out_now(of, max, Some(room)).await,
+            None => self.with_others(of.clone(), Hands(max)).await,
+        }
     }
 
-    /// Hands out jobs of one bucket; says as well whether a lease has run out there.
-    async fn hand_out_of(
-        &self,
-        bucket: Bucket,
-        topics: &BTreeSet<&str>,
-        ask: &Ask,
-        max: u32,
-    ) -> Result<(Vec<Delivery>, bool)> {
-        let terms = ask.terms;
+    /// The topics asked for by where they lie, each once.
+    async fn buckets_of(&self, ask: &Ask, look: Look) -> Result<BTreeMap<Bucket, BTreeSet<Topic>>> {
+        let mut buckets = BTreeMap::<_, BTreeSet<_>>::new();
+        match &ask.from {
+            Source::Any => {
+                for bucket in self.with_something_ready(ask, look).await? {
+                    buckets.insert(bucket, BTreeSet::new());
+                }
+            }
+            Source::These(topics) => {
+                let known = self.known();
+                for topic in topics {
+                    let mut of_topic = known.spread.buckets_of(&self.keys, topic);
+                    of_topic.retain(|bucket| {
+                        look == Look::Everywhere || known.may_have(*bucket, topic, ask)
+                    });
+                    for bucket in of_topic {
+                        buckets.entry(bucket).or_default().insert(topic.clone());
+                    }
+                }
+            }
+        }
+        Ok(buckets)
+    }
+
+    async fn with_something_ready(&self, ask: &Ask, look: Look) -> Result<Vec<Bucket>> {
+        let (since, buckets): (_, Vec<Bucket>) = {
+            let quiet = &self.known().quiet;
+            let is_asked = |bucket: &Bucket| {
+                look == Look::Everywhere || !quiet.is_quiet(Place::Bucket(*bucket), ask.lane)
+            };
+            (quiet.since(), self.keys.buckets().filter(is_asked).collect())
+        };
+        let counts = buckets.iter().map(async |bucket| {
+            let ready = self.keys.of_ready(*bucket);
+            let count = [b"SCARD", ready.as_bytes()];
+            integer(self.conn.command(ready.as_bytes(), &count).await?)
+        });
+        let counts = all(counts).await?;
+        let mut some = Vec::new();
+        for (bucket, count) in buckets.into_iter().zip(counts) {
+            if count > 0 {
+                some.push(bucket);
+            } else {
+                self.found_nothing([Place::Bucket(bucket)], ask.lane, since);
+            }
+        }
+        Ok(some)
+    }
+
+    /// A look that began then found nothing.
+    fn found_nothing(&self, places: impl IntoIterator<Item = Place>, lane: Lane, since: Since) {
+        // On a clock that is given nobody is told of anything.
+        if !self.clock_is_given {
+            let quiet = &mut self.known().quiet;
+            places.into_iter().for_each(|place| quiet.found_nothing(place, lane, since));
+        }
+    }
+
+    /// Hands out jobs of one bucket.
+    async fn hand_out_now(&self, of: &Wanted, max: u32, room: Option<&Room>) -> Result<Handed> {
+        let Wanted { bucket, topics, lane, terms } = of;
         let grace = terms.grace.map_or_else(|| arg(-1), |grace| arg(duration_ms(grace)));
+        let leases = self.leases(max);
         let mut args = vec![
-            arg(ask.lane as u8),
+            arg(*lane as u8),
             arg(max),
-            uuid::Uuid::new_v4().into_bytes().into(),
+            leases.clone(),
             terms.owner.map_or(0, |owner| owner.0).to_be_bytes().into(),
             arg(terms.ttr.map_or(0, crate::job::Ttr::as_ms)),
             arg(self.defaults().ttr.as_ms()),
             grace,
             arg(duration_ms(PUSH_TIMEOUT)),
-            arg(u8::from(ask.from == Source::Any)),
+            arg(u8::from(topics.is_empty())),
             arg(topics.len()),
         ];
-        args.extend(topics.iter().copied().map(Vec::from));
-        if let Some(room) = &ask.room {
+        args.extend(topics.iter().map(|topic| topic.as_str().into()));
+        if let Some(room) = room {
             args.extend([room.each_destination, room.each_topic].map(arg));
             args.push(arg(room.destinations.len()));
             for (to, room) in &room.destinations {
@@ -151,7 +268,14 @@ impl Core {
                 args.extend([topic.as_str().into(), arg(room)]);
             }
         }
-        let mut reply = self.ask(&scripts::POP, bucket, args).await?;
+        let mut held = vec![leases, arg(u8::from(topics.is_empty()))];
+        held.extend(topics.iter().map(|topic| topic.as_str().into()));
+        let since = self.known().quiet.since();
+        let (mut reply, is_held) =
+            self.ask_or(*bucket, &scripts::POP, args.clone(), &scripts::HELD, held).await?;
+        if is_held && reply.is_over_after(POP_FRONT) {
+            reply = self.ask(&scripts::POP, *bucket, args).await?;
+        }
         let now = reply.now()?;
         let opens = reply.moment()?.map(|us| {
             let in_us = us.saturating_sub(now.tick.as_us());
@@ -159,37 +283,63 @@ impl Core {
         });
         let ran_out = reply.u64()? == 1;
         self.count_due(&mut reply.list()?, now)?;
-        let mut handed = Vec::new();
+        let (mut of_topics, mut settings) = (reply.list()?, Vec::new());
+        while !of_topics.is_empty() {
+            settings.push(decode_settings(&of_topics.bytes()?)?);
+        }
+        self.count_strays(*bucket, reply.u64()?);
+        let mut jobs = Vec::new();
         while !reply.is_empty() {
-            let mut one = reply.list()?;
-            let record = Kept::decode(one.number()?, &one.bytes()?)?.record;
-            let ready_since = one.u64()?;
-            let settings = decode_settings(&one.bytes()?)?;
+            let mut one = reply.packed()?;
+            let (number, ready_since) = (one.u64()?, one.u64()?);
+            let settings = settings.get(usize::from(one.u16()?)).ok_or_else(strange)?;
+            let record = Kept::decode(number, &reply.bytes()?)?.record;
             let State::Reserved(hold) = record.life.state else { continue };
             self.own(terms.owner, record.number);
             let stats = &mut self.known().stats;
             stats.handed_out += 1;
             stats.ready_to_handed_out.record(now.tick.as_us().saturating_sub(ready_since));
-            handed.push(record.delivery(hold, &settings, now));
+            jobs.push(record.delivery(hold, settings, now));
+        }
+        if room.is_none() && jobs.len() < max as usize {
+            let topics = topics.iter().cloned();
+            self.found_nothing(topics.map(|topic| Place::Topic(*bucket, topic)), *lane, since);
         }
         let waiters = &mut self.known().waiters;
         waiters.opens = opens.into_iter().chain(waiters.opens).min();
-        Ok((handed, ran_out))
+        Ok(Handed { jobs, ran_out })
+    }
+
+    /// So many leases, one after the other.
+    fn leases(&self, count: u32) -> Vec<u8> {
+        let call = self.chances.fetch_add(1, Ordering::Relaxed);
+        let leases = (0..count).map(|at| self.chance.lease(call, at.into()).to_string());
+        leases.collect::<String>().into_bytes()
+    }
+
+    /// What nobody else has.
+    pub(super) fn nonce(&self) -> u64 {
+        self.chance.lease(self.chances.fetch_add(1, Ordering::Relaxed), u64::MAX).as_u64()
     }
 
     /// Pops now, or puts the call in line: its place there, if it waits.
-    pub(super) async fn pop_or_wait(&self, ask: Ask, answer: Answer) -> Option<u64> {
-        let heard = self.heard();
-        let handed = self.hand_out(&ask).await;
+    pub(super) async fn pop_or_wait(self: &Arc<Self>, ask: Ask, answer: Answer) -> Option<u64> {
+        let since = self.known().quiet.since();
+        let look = if ask.wait.is_zero() { Look::Everywhere } else { Look::WhereNews };
+        let handed = self.hand_out(&ask, look).await;
         if ask.wait.is_zero() || !matches!(&handed, Ok(jobs) if jobs.is_empty()) {
             self.answer(answer, handed).await;
             return None;
         }
         let now = self.now().tick;
-        let came = self.known().waiters.join(ask.clone(), now, answer);
-        // What was heard before it stood in line was told to others: it looks once more.
-        if self.heard() != heard
-            && let Ok(jobs) = self.hand_out(&ask).await
+        // In one step, so that what is heard of from here on is told to it.
+        let (came, has_news) = {
+            let known = &mut *self.known();
+            let came = known.waiters.join(ask.clone(), now, answer);
+            (came, known.has_news(&self.keys, &ask, since))
+        };
+        if has_news
+            && let Ok(jobs) = self.hand_out(&ask, Look::WhereNews).await
             && !jobs.is_empty()
         {
             self.give(came, jobs).await;
@@ -198,70 +348,117 @@ impl Core {
     }
 
     /// Gives jobs to a call in line; if it has left, they are as if they had not been handed out.
-    async fn give(&self, came: u64, jobs: Vec<Delivery>) {
+    async fn give(self: &Arc<Self>, came: u64, jobs: Vec<Delivery>) {
         match self.leave_line(came).await {
-            Some(answer) => self.answer(answer, Ok(jobs)).await,
+            Some(call) => self.answer(call.answer, Ok(jobs)).await,
             None => self.recall(jobs).await,
         }
     }
 
     /// Answers a call; what it is not there to take is as if it had not been handed out.
-    async fn answer(&self, answer: Answer, handed: Result<Vec<Delivery>>) {
+    async fn answer(self: &Arc<Self>, answer: Answer, handed: Result<Vec<Delivery>>) {
         if let Err(Ok(jobs)) = answer.send(handed) {
             self.recall(jobs).await;
         }
     }
 
-    pub(super) async fn recall(&self, jobs: Vec<Delivery>) {
+    pub(super) async fn recall(self: &Arc<Self>, jobs: Vec<Delivery>) {
         let recalls = jobs.iter().map(|job| Settle::delivery(job, Verdict::Recall)).collect();
         // Refused if the job is gone or the lease ran out: then there is nothing to undo.
         let _ = self.settle(recalls).await;
     }
 
     /// Serves those who wait, first come, first served; one that cannot be served holds up nobody.
-    pub(super) async fn serve(&self) -> Result<()> {
+    pub(super) async fn serve(self: &Arc<Self>) -> Result<()> {
         self.serve_of(None).await
     }
 
-    /// Serves those who wait for these topics, or everyone.
-    pub(super) async fn serve_of(&self, topics: Option<&BTreeSet<Topic>>) -> Result<()> {
+    /// Serves those who wait for these topics; or everyone, and looks everywhere.
+    pub(super) async fn serve_of(
+        self: &Arc<Self>,
+        changed: Option<&BTreeSet<(Bucket, Topic)>>,
+    ) -> Result<()> {
         let line = {
-            let waiters = &mut self.known().waiters;
-            if topics.is_none() {
-                waiters.opens = None;
+            let known = &mut *self.known();
+            if changed.is_none() {
+                known.waiters.opens = None;
+                known.quiet.forget();
             }
-            waiters.line(topics)
+            known.waiters.line(changed)
         };
         // Who asks for the same as one who got nothing gets nothing either.
         let mut in_vain: Vec<Ask> = Vec::new();
         let same = |one: &Ask, other: &Ask| (&one.from, one.lane) == (&other.from, other.lane);
-        for (came, ask) in line {
-            if ask.room.is_none() && in_vain.iter().any(|other| same(&ask, other)) {
-                continue;
+        for alike in line.chunk_by(|(_, one), (_, next)| is_alike(one, next)) {
+            let ask = &alike[0].1;
+            for some in alike.chunks((AT_ONCE / ask.max as usize).max(1)) {
+                if ask.room.is_none() && in_vain.iter().any(|other| same(ask, other)) {
+                    break;
+                }
+                let max = ask.max * some.len() as u32;
+                let all = Ask { max, ..ask.clone() };
+                let handed = match (&all.from, changed) {
+                    // Only there has anything changed.
+                    (Source::Any, Some(changed)) => {
+                        let buckets = changed.iter().map(|(bucket, _)| *bucket);
+                        let buckets = buckets.map(|bucket| (bucket, BTreeSet::new())).collect();
+                        self.hand_out_in(buckets, &all).await?
+                    }
+                    _ => self.hand_out(&all, Look::WhereNews).await?,
+                };
+                if (handed.len() as u32) < max && ask.room.is_none() {
+                    in_vain.push(ask.clone());
+                }
+                self.share_out(some, handed).await;
             }
-            let jobs = self.hand_out(&ask).await?;
-            if jobs.is_empty() {
-                in_vain.extend(Some(ask).filter(|ask| ask.room.is_none()));
-                continue;
-            }
-            self.give(came, jobs).await;
         }
         Ok(())
     }
 
-    /// Takes a call out of the line, and lets topics go that only it named.
-    pub(super) async fn leave_line(&self, came: u64) -> Option<Answer> {
-        let call = self.known().waiters.leave(came)?;
-        for topic in named(&call.ask) {
-            if self.known().waiters.naming(topic) == 0 {
-                let bucket = self.bucket_of(topic);
-                let dropped = self.eval(&scripts::DROP, bucket, [topic.as_str().into()]).await;
-                if let Err(error) = dropped {
-                    tracing::debug!(%error, "a topic that may be over was not looked at");
-                }
+    /// Gives jobs to those in line, each as many as it takes.
+    async fn share_out(self: &Arc<Self>, line: &[(u64, Ask)], jobs: Vec<Delivery>) {
+        let mut jobs = jobs.into_iter();
+        for (came, ask) in line {
+            let some: Vec<Delivery> = jobs.by_ref().take(ask.max as usize).collect();
+            if some.is_empty() {
+                return;
             }
+            self.give(*came, some).await;
         }
-        Some(call.answer)
+    }
+
+    /// Takes a call out of the line.
+    pub(super) async fn leave_line(&self, came: u64) -> Option<Call> {
+        let call = {
+            let known = &mut *self.known();
+            let call = known.waiters.leave(came)?;
+            let unnamed = named(&call.ask).into_iter();
+            known.unnamed.extend(unnamed.filter(|it| known.waiters.naming(it) == 0).cloned());
+            call
+        };
+        // By Redis's clock it is enough to do so in every poll.
+        if self.clock_is_given {
+            self.drop_unnamed().await;
+        }
+        Some(call)
+    }
+
+    /// Lets topics go that only those named who no longer wait.
+    pub(super) async fn drop_unnamed(&self) {
+        let unnamed = {
+            let known = &mut *self.known();
+            let mut unnamed = std::mem::take(&mut known.unnamed);
+            unnamed.retain(|topic| known.waiters.naming(topic) == 0);
+            unnamed
+        };
+        let drops = unnamed.iter().map(async |topic| {
+            // One that is spread has settings, and stays.
+            let bucket = self.keys.bucket_of_part(topic, 0);
+            self.eval(&scripts::DROP, bucket, [topic.as_str().into()]).await
+        });
+        if let Err(error) = all(drops).await {
+            tracing::debug!(%error, "topics that may be over were not looked at");
+        }
     }
 
     /// How long until a wait is over, or a rate lets something out.
@@ -279,12 +476,41 @@ impl Core {
     }
 
     /// Answers those whose wait is over.
-    pub(super) async fn end_waits(&self) {
+    pub(super) async fn end_waits(self: &Arc<Self>) {
         let over = self.known().waiters.over(self.now().tick);
         for came in over {
-            if let Some(answer) = self.leave_line(came).await {
+            let Some(Call { ask, answer, .. }) = self.leave_line(came).await else { continue };
+            if self.clock_is_given {
                 self.answer(answer, Ok(Vec::new())).await;
+                continue;
             }
+            // It may have been told of nothing so far, or too late: it looks once itself.
+            let core = self.clone();
+            tokio::spawn(async move {
+                let handed = core.hand_out(&ask, Look::Everywhere).await;
+                core.answer(answer, Ok(handed.unwrap_or_default())).await;
+            });
         }
+    }
+}
+
+impl Known {
+    /// Whether a bucket may have something of a topic that the ask would be given.
+    fn may_have(&self, bucket: Bucket, topic: &Topic, ask: &Ask) -> bool {
+        // What finds no room for one finds it for another.
+        ask.room.is_some() || !self.quiet.is_quiet(Place::Topic(bucket, topic.clone()), ask.lane)
+    }
+
+    /// Whether something was heard, since then, of what it asks for.
+    fn has_news(&self, keys: &Keys, ask: &Ask, since: Since) -> bool {
+        let may_have = |topic: &Topic| {
+            let mut buckets = self.spread.buckets_of(keys, topic).into_iter();
+            buckets.any(|bucket| self.may_have(bucket, topic, ask))
+        };
+        self.quiet.since() != since
+            && match &ask.from {
+                Source::Any => true,
+                Source::These(topics) => topics.iter().any(may_have),
+            }
     }
 }

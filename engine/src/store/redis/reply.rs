@@ -1,6 +1,6 @@
 //! What scripts answer.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use redis::Value;
 
 use crate::error::{Code, Error, Result};
@@ -21,6 +21,11 @@ impl Reply {
 
     pub(super) fn is_empty(&self) -> bool {
         self.values.len() == 0
+    }
+
+    /// Whether there is nothing more after so many.
+    pub(super) fn is_over_after(&self, count: usize) -> bool {
+        self.values.len() <= count
     }
 
     pub(super) fn list(&mut self) -> Result<Reply> {
@@ -52,6 +57,11 @@ impl Reply {
         bytes.as_ref().try_into().map(u64::from_be_bytes).map_err(|_| strange())
     }
 
+    /// Numbers and texts in one piece.
+    pub(super) fn packed(&mut self) -> Result<Packed> {
+        self.bytes().map(|bytes| Packed { bytes })
+    }
+
     /// A moment, or none if it is -1.
     pub(super) fn moment(&mut self) -> Result<Option<u64>> {
         self.i64().map(|at| u64::try_from(at).ok())
@@ -64,6 +74,37 @@ impl Reply {
 
     fn value(&mut self) -> Result<Value> {
         self.values.next().ok_or_else(strange)
+    }
+}
+
+/// What a script has put into one piece, from front to back.
+pub(super) struct Packed {
+    bytes: Bytes,
+}
+
+impl Packed {
+    pub(super) fn u8(&mut self) -> Result<u8> {
+        self.bytes.try_get_u8().map_err(|_| strange())
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16> {
+        self.bytes.try_get_u16().map_err(|_| strange())
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32> {
+        self.bytes.try_get_u32().map_err(|_| strange())
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64> {
+        self.bytes.try_get_u64().map_err(|_| strange())
+    }
+
+    pub(super) fn rest(self) -> Bytes {
+        self.bytes
+    }
+
+    pub(super) fn rest_as_text(self) -> Result<String> {
+        String::from_utf8(self.bytes.into()).map_err(|_| strange())
     }
 }
 

@@ -4,6 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use super::conn::{Library, Script};
 
+/// Those that do what callers are promised to last; the others are done again by whoever misses it.
+const LASTING: &[&str] = &["add", "commit", "configure", "finish", "kv", "restore"];
+
 macro_rules! scripts {
     ($($name:ident = $function:literal),+ $(,)?) => {
         /// The text that all have in common, and each of them.
@@ -16,13 +19,14 @@ macro_rules! scripts {
         });
 
         $(pub(super) static $name: LazyLock<Script> =
-            LazyLock::new(|| Script::of(&LIBRARY, $function));)+
+            LazyLock::new(|| Script::of(&LIBRARY, $function, LASTING.contains(&$function)));)+
     };
 }
 
 scripts! {
     ADD = "add",
     POP = "pop",
+    HELD = "held",
     FINISH = "finish",
     READ = "read",
     COMMIT = "commit",
@@ -36,4 +40,7 @@ scripts! {
     ERRORS = "errors",
     FIND = "find",
     KV = "kv",
+    NODES = "nodes",
+    RESTORE = "restore",
+    CHECK = "check",
 }

@@ -2,6 +2,7 @@
 
 use super::core::{Core, arg};
 use super::job::encode_settings;
+use super::keys::Bucket;
 use super::look::bounds;
 use super::reply::{Reply, integer, strange};
 use super::scripts;
@@ -10,7 +11,7 @@ use crate::job::{Destination, Ttr};
 use crate::queue::{Expect, KvEntry, KvQuery, KvWrite, TopicChange};
 use crate::record::no_topic;
 use crate::time::duration_ms;
-use crate::topic::{Settings, Topic, room_ns};
+use crate::topic::{Partitions, Settings, Topic, room_ns};
 
 /// How many jobs a script may remove at once, so that nobody waits long behind it.
 const AT_ONCE: u32 = 500;
@@ -31,20 +32,38 @@ impl Core {
             TopicChange::Pause(None) | TopicChange::Resume => args.push(Vec::new()),
             TopicChange::Empty | TopicChange::Forget => args.push(arg(AT_ONCE)),
         }
-        let mut gone = 0;
-        loop {
-            let answer =
-                self.eval(&scripts::CONFIGURE, self.bucket_of(topic), args.clone()).await?;
-            match integer(answer)? {
-                // It went with the last of its jobs.
-                -1 if gone > 0 => break,
-                -1 => return Err(no_topic(topic)),
-                0 => break,
-                some => gone += some as u64,
+        self.read_spread().await?;
+        let parts = self.known().spread.over(topic);
+        if let TopicChange::Set(settings) = &change {
+            let wanted = settings.partitions.map_or(1, Partitions::get);
+            if wanted != parts {
+                return self.spread_anew(topic, settings, wanted).await.map(|()| 0);
             }
+        }
+        let mut gone = 0;
+        for bucket in self.buckets_of_topic(topic) {
+            gone += self.configure_in(bucket, topic, &args).await?;
+        }
+        if change == TopicChange::Forget && parts > 1 {
+            self.write_spread(topic, 1).await?;
         }
         self.known().stats.deleted += gone;
         Ok(gone)
+    }
+
+    /// How many jobs are gone by it.
+    async fn configure_in(&self, bucket: Bucket, topic: &Topic, args: &[Vec<u8>]) -> Result<u64> {
+        let mut gone = 0;
+        loop {
+            let answer = self.eval(&scripts::CONFIGURE, bucket, args.to_vec()).await?;
+            match integer(answer)? {
+                // It went with the last of its jobs.
+                -1 if gone > 0 => return Ok(gone),
+                -1 => return Err(no_topic(topic)),
+                0 => return Ok(gone),
+                some => gone += some as u64,
+            }
+        }
     }
 
     pub(super) async fn kv_write(&self, write: KvWrite) -> Result<u64> {
@@ -89,7 +108,7 @@ impl Core {
 }
 
 /// The settings, and what scripts need of them by name.
-fn settings_args(topic: &Topic, settings: &Settings) -> Vec<Vec<u8>> {
+pub(super) fn settings_args(topic: &Topic, settings: &Settings) -> Vec<Vec<u8>> {
     let mut args = vec![encode_settings(settings)];
     let mut put = |name: &str, value: Option<Vec<u8>>| {
         if let Some(value) = value {
@@ -104,6 +123,7 @@ fn settings_args(topic: &Topic, settings: &Settings) -> Vec<Vec<u8>> {
     put("retain_dead", settings.retain_dead.map(|retain| arg(duration_ms(retain))));
     put("archive", settings.archive.as_ref().map(|_| b"1".into()));
     put("concurrency", settings.concurrency.map(arg));
+    put("partitions", settings.partitions.map(|parts| arg(parts.get())));
     if let Some(rate) = settings.rate {
         let (gap, room) = (u128::from(rate.gap_ns()), room_ns(rate));
         put("gap_us", Some(arg(gap / 1000)));

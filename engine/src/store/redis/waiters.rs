@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::oneshot;
 
-use super::keys::{Bucket, Keys};
+use super::keys::Bucket;
 use crate::error::Result;
 use crate::queue::{Ask, Delivery, Lane, Source};
 use crate::time::{Tick, duration_ms};
@@ -57,9 +57,10 @@ impl Waiters {
         Some(call)
     }
 
-    /// Everyone in line who could be given a job of these topics; of all, if none are named.
-    pub(super) fn line(&self, topics: Option<&BTreeSet<Topic>>) -> Vec<(u64, Ask)> {
-        let wants = |call: &Call| match (topics, &call.ask.from) {
+    /// Everyone in line who could be given a job of these topics; of all, if none are given.
+    pub(super) fn line(&self, changed: Option<&BTreeSet<(Bucket, Topic)>>) -> Vec<(u64, Ask)> {
+        let topics = changed.map(|all| all.iter().map(|(_, topic)| topic).collect::<BTreeSet<_>>());
+        let wants = |call: &Call| match (&topics, &call.ask.from) {
             (None, _) => true,
             (Some(topics), Source::Any) => !topics.is_empty(),
             (Some(topics), Source::These(named)) => named.iter().any(|one| topics.contains(one)),
@@ -91,12 +92,6 @@ impl Waiters {
     /// Every topic that is named.
     pub(super) fn topics(&self) -> impl Iterator<Item = &Topic> {
         self.named.keys()
-    }
-
-    /// Those of them in a bucket, one a line.
-    pub(super) fn topics_in(&self, keys: &Keys, bucket: Bucket) -> Vec<u8> {
-        let here = self.topics().filter(|topic| keys.bucket_of(topic) == bucket);
-        here.map(Topic::as_str).collect::<Vec<_>>().join("\n").into_bytes()
     }
 }
 

@@ -15,6 +15,7 @@ mod limit;
 mod pop;
 mod push;
 mod repeat;
+mod restore;
 mod retry;
 mod settle;
 mod stats;
@@ -93,6 +94,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         change::cases(),
         retry::cases(),
         repeat::cases(),
+        restore::cases(),
         clock::cases(),
         browse::cases(),
         forecast::cases(),

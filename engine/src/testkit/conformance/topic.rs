@@ -14,7 +14,7 @@ use crate::queue::{
 };
 use crate::retry::Retry;
 use crate::time::{DAY, HOUR, MINUTE, SECOND};
-use crate::topic::{Counts, Defaults, Headers, Settings};
+use crate::topic::{Counts, Defaults, Headers, Partitions, Settings};
 
 suite! {
     async fn a_topic_is_there_while_it_has_a_job_in_any_state(t) {
@@ -112,6 +112,7 @@ suite! {
             retain_dead: Some(DAY),
             rate: "500/15m".parse().ok(),
             concurrency: NonZeroU32::new(3),
+            partitions: Partitions::new(4).ok(),
         };
         t.set("orders", full.clone()).await;
         assert_eq!(t.topic("orders").await.unwrap().settings, full);

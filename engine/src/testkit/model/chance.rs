@@ -257,6 +257,8 @@ impl Rng {
             retain_dead: self.maybe(25, Rng::term),
             rate: self.maybe(40, Rng::rate),
             concurrency: self.maybe(30, Rng::concurrency),
+            // Topics with jobs are not spread anew on some stores, and are on others.
+            partitions: None,
         }
     }
 

@@ -2,11 +2,11 @@
 
 use super::All;
 use crate::error::Result;
-use crate::job::{NewJob, OnConflict};
+use crate::job::{NewJob, OnConflict, Spec};
 use crate::machine::{Event, Next, Owner, Refusal, State, Step};
 use crate::queue::{
     Added, Change, Changed, End, Filter, How, Key, LetGo, Mode, Settle, Sweep, TopicChange,
-    UniqueIds, Verdict,
+    UniqueIds, Verdict, Whole,
 };
 use crate::record::{
     InForce, Move, Record, already_exists, check_version, ending, no_topic, not_found,
@@ -92,14 +92,7 @@ impl All {
         let on_conflict = new.on_conflict;
         let record = Record::new(self.numbers_used + 1, new, now)?;
         let spec = &record.spec;
-        if self.unique_ids == UniqueIds::Global
-            && let Some(other) = self.jobs.iter().find(|job| {
-                let taken = &job.record.spec;
-                taken.id == spec.id && taken.topic != spec.topic
-            })
-        {
-            return Err(already_exists(&other.record.spec.topic, &other.record.spec.id));
-        }
+        self.check_elsewhere(spec)?;
         let old = self.number(&Key::Named(spec.topic.clone(), spec.id.clone())).ok();
         match (old, on_conflict) {
             (None, _) => Ok(self.store(record, How::New, now)),
@@ -112,6 +105,30 @@ impl All {
                 Ok(self.store(record, How::Replaced, now))
             }
         }
+    }
+
+    pub(super) fn restore(&mut self, whole: Whole, now: Now) -> Result<bool> {
+        let record = Record::restored(self.numbers_used + 1, whole, now)?;
+        let spec = &record.spec;
+        self.check_elsewhere(spec)?;
+        let is_new = self.number(&Key::Named(spec.topic.clone(), spec.id.clone())).is_err();
+        if is_new {
+            self.store(record, How::New, now);
+        }
+        Ok(is_new)
+    }
+
+    /// Refuses an id that stands in another topic, if that may not be.
+    fn check_elsewhere(&self, spec: &Spec) -> Result<()> {
+        if self.unique_ids == UniqueIds::Global
+            && let Some(other) = self.jobs.iter().find(|job| {
+                let taken = &job.record.spec;
+                taken.id == spec.id && taken.topic != spec.topic
+            })
+        {
+            return Err(already_exists(&other.record.spec.topic, &other.record.spec.id));
+        }
+        Ok(())
     }
 
     fn store(&mut self, record: Record, how: How, now: Now) -> Added {

@@ -13,6 +13,7 @@ use crate::queue::{
     Bodies, Cursor, ERRORS_MAX, Filter, Forecast, JobInfo, Key, Page, PausedFor, Query, TopicInfo,
     Topics,
 };
+use crate::record::Record;
 use crate::stats::Stats;
 use crate::time::Now;
 use crate::topic::{Counts, Topic};
@@ -32,17 +33,22 @@ impl All {
     }
 
     pub(super) fn browse(&self, query: &Query, now: Now) -> Result<Page> {
+        self.page(query, |job| match query.bodies {
+            Bodies::Without => job.info(now),
+            Bodies::With => job.info_with_body(now),
+        })
+    }
+
+    /// A page of whatever is shown of each job.
+    pub(super) fn page<T>(&self, query: &Query, show: impl Fn(&Record) -> T) -> Result<Page<T>> {
         let stage = query.filter.stage;
         let after = query.cursor.as_ref().map(read_cursor).transpose()?;
         let mut left = self.fitting(&query.topic, &query.filter);
         left.retain(|job| after.is_none_or(|after| rank(job, stage) > after));
         let cursor =
             (left.len() > query.limit).then(|| write_cursor(rank(left[query.limit - 1], stage)));
-        let info = |job: &&Kept| match query.bodies {
-            Bodies::Without => job.record.info(now),
-            Bodies::With => job.record.info_with_body(now),
-        };
-        Ok(Page { jobs: left.iter().take(query.limit).map(info).collect(), cursor })
+        let shown = left.iter().take(query.limit).map(|job| show(&job.record));
+        Ok(Page { jobs: shown.collect(), cursor })
     }
 
     /// The jobs of a topic that fit, in browse order.

@@ -24,7 +24,7 @@ use crate::machine::Owner;
 use crate::queue::{
     Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
     KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
-    UniqueIds,
+    UniqueIds, Whole,
 };
 use crate::stats::Stats;
 use crate::store::Options;
@@ -161,6 +161,15 @@ impl Queue for Naive {
     async fn browse(&self, query: Query) -> Result<Page> {
         query.check()?;
         self.call(|all, now| all.browse(&query, now))
+    }
+
+    async fn dump(&self, query: Query) -> Result<Page<Whole>> {
+        query.check()?;
+        self.call(|all, now| all.page(&query, |job| job.whole(now)))
+    }
+
+    async fn restore(&self, jobs: Vec<Whole>) -> Result<Vec<Result<bool>>> {
+        self.call(|all, now| Ok(jobs.into_iter().map(|job| all.restore(job, now)).collect()))
     }
 
     async fn forecast(&self, forecast: Forecast) -> Result<Vec<u64>> {

@@ -65,6 +65,11 @@ pub(super) fn speaks(headers: &HeaderMap) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['+', ';']))
 }
 
+/// Refuses calls to a server without the role api, but for whether it is well.
+pub(super) fn check_role(app: &App, path: &str) -> linger::error::Result<()> {
+    if path.starts_with("/grpc.health.v1.Health/") { Ok(()) } else { app.check_api() }
+}
+
 /// The answer to a call that is refused before anyone looks what it wants.
 pub(super) fn refusal(why: Error) -> Response<Body> {
     status::of(why).into_http()

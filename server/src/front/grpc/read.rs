@@ -15,7 +15,7 @@ use linger::queue::{Bulk, Filter, Key, Verdict};
 use linger::retry::{Pace, Retry};
 use linger::schedule::{Misfire, OnDead, Repeat};
 use linger::time::{Time, format_duration};
-use linger::topic::{Headers, Settings, Topic};
+use linger::topic::{Headers, Partitions, Settings, Topic};
 use prost_types::{Duration as Span, Timestamp};
 
 use crate::front::short;
@@ -311,6 +311,10 @@ pub(super) fn settings(settings: pb::Settings) -> Result<Settings> {
         retain_dead: duration("retain_dead", settings.retain_dead)?,
         rate: given(&settings.rate).map(str::parse).transpose()?,
         concurrency: NonZeroU32::new(settings.concurrency),
+        partitions: Some(settings.partitions)
+            .filter(|count| *count > 0)
+            .map(Partitions::new)
+            .transpose()?,
     })
 }
 

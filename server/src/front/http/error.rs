@@ -75,6 +75,11 @@ impl Refused {
         &self.message
     }
 
+    /// The field at fault, if there is one.
+    pub(crate) fn field(&self) -> Option<&str> {
+        self.field.as_deref()
+    }
+
     /// Writes `"error":{…}`.
     pub(crate) fn write(&self, object: &mut Object<'_>) {
         object.object("error", |error| {

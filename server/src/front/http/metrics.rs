@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use linger::queue::{Queue, TopicInfo, Topics};
@@ -14,6 +14,8 @@ use linger::worker::Totals;
 
 use super::App;
 use super::error::Result;
+use crate::alarms::{Alarms, State};
+use crate::store::Store;
 
 /// So many topics have figures of their own; those of the others are summed up.
 const TOPICS_MAX: usize = 1000;
@@ -21,20 +23,42 @@ const TOPICS_MAX: usize = 1000;
 const OTHER: &str = "other";
 
 /// `GET /metrics`.
-pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<Response> {
+pub(crate) async fn show(extract::State(app): extract::State<Arc<App>>) -> Result<Response> {
     let store = app.store()?;
-    let stats = store.stats().await?;
-    let page = Topics::Page { prefix: "".into(), after: None, limit: TOPICS_MAX };
-    let topics = store.topics(page).await?;
     let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    let mut out = written(&stats, &topics);
-    if let Some(embedded) = store.embedded() {
-        disk(&mut out, &embedded.measured().await?);
+    let mut out = Text::default();
+    // Of a store that is away nothing else is known.
+    if store.away_for().is_none() {
+        let stats = store.stats().await?;
+        let page = Topics::Page { prefix: "".into(), after: None, limit: TOPICS_MAX };
+        let topics = store.topics(page).await?;
+        out = written(&stats, &topics);
+    }
+    match store.embedded() {
+        Some(embedded) => disk(&mut out, &embedded.measured().await?),
+        None => shared(&mut out, store),
     }
     if let Some(runner) = app.runner() {
-        pushes(&mut out, &runner.totals(), runner.closed() as u64);
+        pushes(&mut out, &runner.totals(), runner.closed().len() as u64);
+    }
+    if let Some(eureka) = app.eureka() {
+        let away = eureka.away_for().unwrap_or_default().as_secs_f64();
+        let help = "For how long no server of Eureka answers.";
+        out.one("linger_eureka_away_seconds", "gauge", help, away);
+    }
+    if let Ok(watched) = app.alarms() {
+        alarms(&mut out, watched);
     }
     Ok((kind, out.0).into_response())
+}
+
+/// What is to be known of a store that several share.
+fn shared(out: &mut Text, store: &Store) {
+    let missing = u64::from(store.without_timer().is_some());
+    let help = "Whether no live instance has the role timer.";
+    out.one("linger_without_timer", "gauge", help, missing);
+    let away = store.away_for().unwrap_or_default().as_secs_f64();
+    out.one("linger_store_away_seconds", "gauge", "For how long the store is away.", away);
 }
 
 fn written(stats: &Stats, topics: &[TopicInfo]) -> Text {
@@ -60,6 +84,11 @@ fn written(stats: &Stats, topics: &[TopicInfo]) -> Text {
         ("died", "Jobs and occurrences that died.", stats.died),
         ("deleted", "Jobs that were cancelled.", stats.deleted),
         ("clock_steps", "Steps of the wall clock that were noticed.", stats.clock_steps),
+        (
+            "stray_entries",
+            "Entries that were dropped since their jobs are gone.",
+            stats.stray_entries,
+        ),
     ] {
         out.one(&format!("linger_{name}_total"), "counter", help, count);
     }
@@ -87,7 +116,10 @@ fn disk(out: &mut Text, measured: &Measured) {
     let (name, help) = ("linger_checkpoint_bytes", "Bytes that checkpoints take on disk.");
     out.one(name, "gauge", help, measured.checkpoint_bytes);
     let (name, help) = ("linger_disk_full", "1 while the disk is too full for new jobs.");
-    out.one(name, "gauge", help, measured.full.into());
+    out.one(name, "gauge", help, u8::from(measured.full));
+    if let Some(bytes) = measured.free_bytes {
+        out.one("linger_disk_free_bytes", "gauge", "Bytes that are free on the disk.", bytes);
+    }
 }
 
 fn pushes(out: &mut Text, totals: &Totals, closed: u64) {
@@ -110,6 +142,24 @@ fn pushes(out: &mut Text, totals: &Totals, closed: u64) {
     out.one("linger_destinations_closed", "gauge", help, closed);
 }
 
+fn alarms(out: &mut Text, alarms: &Alarms) {
+    let (settings, looked) = (alarms.settings(), alarms.looked());
+    if settings.rules.is_empty() {
+        return;
+    }
+    let name = "linger_alarms";
+    out.about(name, "gauge", "What is not well, by alarm and whether it was told.");
+    for rule in &settings.rules {
+        let (alarm, kind) = (escaped(&rule.name), rule.kind.as_str());
+        for state in [State::Pending, State::Firing] {
+            let count = looked.shown.iter().filter(|one| one.is(rule, state)).count();
+            let state = state.as_str();
+            let labels = format!(r#"alarm="{alarm}",kind="{kind}",state="{state}""#);
+            let _ = writeln!(out.0, "{name}{{{labels}}} {count}");
+        }
+    }
+}
+
 /// The text that Prometheus reads, in its format 0.0.4.
 #[derive(Default)]
 struct Text(String);
@@ -119,7 +169,7 @@ impl Text {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: u64) {
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
         self.about(name, kind, help);
         let _ = writeln!(self.0, "{name} {value}");
     }

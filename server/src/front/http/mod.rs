@@ -1,10 +1,13 @@
 //! The HTTP front: JSON in, JSON out.
 
+mod alarms;
 mod command;
 mod error;
 mod hot;
 mod jobs;
+pub(crate) mod lines;
 mod metrics;
+mod nodes;
 mod old;
 mod openapi;
 mod ouqiang;
@@ -36,6 +39,9 @@ use super::app::App;
 use error::Refused;
 use write::json;
 
+/// What a server answers that does not have the role api.
+const WITHOUT_API: [&str; 4] = ["/healthz", "/readyz", "/metrics", "/v1/nodes"];
+
 /// A path, and what is served there.
 type Route = (&'static str, MethodRouter<Arc<App>>);
 
@@ -55,6 +61,11 @@ pub(crate) async fn answer(
     mut router: Router,
     request: Request<Incoming>,
 ) -> Response {
+    if !WITHOUT_API.contains(&request.uri().path())
+        && let Err(why) = app.check_api()
+    {
+        return refusal(why);
+    }
     match hot::answer(app, request).await {
         Ok(answer) => answer,
         Err(request) => match router.call(request.map(Body::new)).await {
@@ -99,6 +110,8 @@ fn routes() -> Vec<Route> {
         ("/v1/workers/{worker}", worker.fallback(only_worker)),
         ("/v1/workers/{worker}/heartbeat", put(workers::heartbeat).fallback(only_put)),
         ("/v1/workers/{worker}/drain", post(workers::drain).fallback(only_post)),
+        ("/v1/nodes", get(nodes::list).fallback(only_get)),
+        ("/v1/alarms", get(alarms::list).fallback(only_get)),
         ("/healthz", get(healthz).fallback(only_get)),
         ("/readyz", get(readyz).fallback(only_get)),
         ("/metrics", get(metrics::show).fallback(only_get)),
@@ -130,7 +143,12 @@ async fn readyz(State(app): State<Arc<App>>) -> Response {
         Ok(_) if app.stopping.is_cancelled() => {
             Refused::new(Code::Unavailable, "the server is stopping").into_response()
         }
-        Ok(_) => json(StatusCode::OK, |out| out.flag("ready", true)),
+        Ok(store) => json(StatusCode::OK, |out| {
+            out.flag("ready", true);
+            if let Some(warning) = store.without_timer() {
+                out.text("warning", warning);
+            }
+        }),
         Err(why) => {
             // Down to hundredths, so that nobody reads all before it is all.
             let loaded = (app.loading().share().min(0.99) * 100.0).floor() / 100.0;

@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use linger::history::{Entry, Report};
 use linger::job::{
-    Body, Confirm, Edit, Envelope, Form, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Target, Ttr,
-    When,
+    Body, Confirm, Edit, Envelope, Form, NewJob, OnConflict, PRIORITY_DEFAULT, Patch, Spec, Target,
+    Ttr, When,
 };
 use linger::queue::{Changed, Delivery, Ended, JobInfo, Standing};
 use linger::retry::{Pace, Retry, StepsFrom};
@@ -332,6 +332,14 @@ pub(crate) fn put_job(out: &mut Object<'_>, job: &JobInfo) {
     if let Some(error) = &job.last_error {
         out.text("last_error", error);
     }
+    put_spec(out, spec);
+    if let Some(body) = &job.body {
+        put_body(out, body);
+    }
+}
+
+/// Writes what a caller said of a job, its names apart.
+pub(crate) fn put_spec(out: &mut Object<'_>, spec: &Spec) {
     if let Some(ttr) = spec.ttr {
         out.duration("ttr", ttr.as_duration());
     }
@@ -358,9 +366,6 @@ pub(crate) fn put_job(out: &mut Object<'_>, job: &JobInfo) {
     }
     if let Some(traceparent) = &spec.traceparent {
         out.text("traceparent", traceparent.as_str());
-    }
-    if let Some(body) = &job.body {
-        put_body(out, body);
     }
 }
 

@@ -11,7 +11,7 @@ use linger::job::Ttr;
 use linger::queue::{
     Bodies, Cursor, Filter, Forecast, PausedFor, Query, Queue, TopicChange, TopicInfo, Topics,
 };
-use linger::topic::{Headers, Rate, Settings, Topic};
+use linger::topic::{Headers, Partitions, Rate, Settings, Topic};
 use serde_json::value::RawValue;
 
 use super::App;
@@ -78,7 +78,7 @@ pub(crate) async fn set(
     shown(&app, topic).await
 }
 
-fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
+pub(super) fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
     let settings = Settings {
         ttr: fields.read_by("ttr", shape::ttr)?,
         retry: fields.read_by("retry", shape::retry)?,
@@ -94,6 +94,10 @@ fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
         concurrency: fields.read_by("concurrency", |name, raw| {
             NonZeroU32::new(read::small(name, raw)?)
                 .ok_or_else(|| read::wrong(name, raw, "1 or more, or pause the topic"))
+        })?,
+        partitions: fields.read_by("partitions", |name, raw| {
+            Partitions::new(read::small(name, raw)?)
+                .map_err(|_| read::wrong(name, raw, "a number from 1 to 256"))
         })?,
     };
     fields.end()?;
@@ -259,7 +263,7 @@ fn put_topic(out: &mut Object<'_>, info: &TopicInfo) {
     out.object("settings", |out| put_settings(out, &info.settings));
 }
 
-fn put_settings(out: &mut Object<'_>, settings: &Settings) {
+pub(super) fn put_settings(out: &mut Object<'_>, settings: &Settings) {
     if let Some(ttr) = settings.ttr {
         out.duration("ttr", ttr.as_duration());
     }
@@ -300,5 +304,8 @@ fn put_settings(out: &mut Object<'_>, settings: &Settings) {
     }
     if let Some(concurrency) = settings.concurrency {
         out.number("concurrency", concurrency.get().into());
+    }
+    if let Some(partitions) = settings.partitions {
+        out.number("partitions", partitions.get().into());
     }
 }

@@ -323,7 +323,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Embedded::open(folder.path(), Options::default(), Settings::default()).unwrap();
         let store = Arc::new(Store::from(store));
-        let app = Arc::new(App::new(Config::defaults(), CancellationToken::new()));
+        let config = Config::defaults();
+        let address = config.listen;
+        let app = Arc::new(App::new(config, address, CancellationToken::new()));
         app.set_store(store.clone());
         let topic: Topic = "t".parse().unwrap();
         let job = NewJob::new(topic.clone(), "1".parse().unwrap(), JobBody::text("x"));

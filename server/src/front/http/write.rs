@@ -94,6 +94,11 @@ impl Array<'_> {
         put_text(self.next(), text);
     }
 
+    /// A whole number.
+    pub(crate) fn number(&mut self, number: u64) {
+        put_number(self.next(), number);
+    }
+
     /// How much has been written, all around included.
     pub(crate) fn len(&self) -> usize {
         self.out.len()

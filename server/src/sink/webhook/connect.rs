@@ -21,7 +21,7 @@ use super::super::dial::{Dial, NotDialled};
 
 /// Makes connections, each within its time.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(crate) struct Connector {
     https: HttpsConnector<Dial>,
     dial: Dial,
 }
@@ -64,7 +64,7 @@ impl Service<Uri> for Connector {
 }
 
 /// TLS by the authorities that the system trusts, and those in this file.
-pub(super) fn tls(ca: Option<&Path>) -> anyhow::Result<ClientConfig> {
+pub(in crate::sink) fn tls(ca: Option<&Path>) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = ca {

@@ -25,10 +25,12 @@ use url::Url;
 
 use super::address::Guard;
 use super::dial::{Dial, Names, NotDialled, SystemNames};
-use crate::config::Webhooks;
+use crate::config::{Networks, Webhooks};
 use crate::secrets::Secrets;
 use answer::Answer;
 use connect::Connector;
+#[cfg(feature = "kafka")]
+pub(super) use connect::tls;
 
 /// How long a connection is kept for the next job.
 const IDLE_TIME: Duration = Duration::from_secs(30);
@@ -48,17 +50,27 @@ pub(crate) struct Webhook {
 /// What a call is made with, by the settings in force.
 struct Tools {
     guard: Arc<Guard>,
-    client: Client<Connector, Full<Bytes>>,
+    client: HttpClient,
     answer_bytes_max: usize,
     /// Where the last job went: the next mostly goes there too.
     last: ArcSwapOption<Place>,
 }
+
+/// Makes calls by HTTP.
+pub(crate) type HttpClient = Client<Connector, Full<Bytes>>;
 
 /// Where a target leads.
 struct Place {
     target: String,
     url: Url,
     uri: Uri,
+}
+
+/// For calls to what the settings name, which no stranger does: it may be in any network.
+pub(crate) fn http_client(config: &Webhooks) -> anyhow::Result<HttpClient> {
+    let guard = Arc::new(Guard::new(Networks::Any, Vec::new()));
+    let dial = Dial::new(guard, Arc::new(SystemNames), config.connect_time);
+    Ok(client(dial, &connect::tls(config.ca.as_deref())?))
 }
 
 impl Webhook {
@@ -108,15 +120,8 @@ impl Tools {
     fn new(config: &Webhooks, tls: &ClientConfig, names: &Arc<dyn Names>) -> Tools {
         let guard = Arc::new(Guard::new(config.networks, config.allow.clone()));
         let dial = Dial::new(guard.clone(), names.clone(), config.connect_time);
-        let client = Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIME)
-            .http2_keep_alive_interval(PING_EVERY)
-            .http2_keep_alive_timeout(PING_TIME)
-            .build(Connector::new(dial, tls));
         let last = ArcSwapOption::empty();
-        Tools { guard, client, answer_bytes_max: config.answer_bytes, last }
+        Tools { guard, client: client(dial, tls), answer_bytes_max: config.answer_bytes, last }
     }
 
     fn place(&self, target: &str) -> Result<Arc<Place>, String> {
@@ -131,6 +136,16 @@ impl Tools {
         self.last.store(Some(place.clone()));
         Ok(place)
     }
+}
+
+fn client(dial: Dial, tls: &ClientConfig) -> HttpClient {
+    Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIME)
+        .http2_keep_alive_interval(PING_EVERY)
+        .http2_keep_alive_timeout(PING_TIME)
+        .build(Connector::new(dial, tls))
 }
 
 /// What became of an attempt that was not answered.

@@ -307,7 +307,7 @@ async fn jobs_wait_for_a_worker_and_go_to_it_when_it_comes() {
     let jobs = (0..6).map(|n| job(n, ["worker:", "worker:shop"][n % 2]).check(now).unwrap());
     store.add_all(jobs.collect()).await.unwrap();
     counted(&runner, |totals| totals.unbegun == 2).await;
-    assert_eq!(runner.closed(), 2);
+    assert_eq!(runner.closed().len(), 2);
 
     let (app, topics) = ("shop".parse().unwrap(), vec!["t".parse().unwrap()]);
     let url = "http://a".parse().unwrap();

@@ -7,7 +7,7 @@ use super::wire::{
     Malformed, Reader, Result, flag, put_duration, put_str, put_time, put_u16, put_varint,
 };
 use crate::time::{Now, Time, duration_ms};
-use crate::topic::{Archive, Headers, Pause, Rate, Settings};
+use crate::topic::{Archive, Headers, Partitions, Pause, Rate, Settings};
 
 /// A topic's settings and pause, as they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ const HEADERS: u16 = 1 << 12;
 const ENVELOPE_SHIFT: u16 = 13;
 const ARCHIVE: u16 = 1 << 15;
 const TWO_BITS: u16 = 0b11;
+/// In place of a pause: that, and what else there is, stands in a byte after the flags.
+const MORE: u16 = 3;
+const PARTITIONS: u8 = 1 << 2;
 
 impl StoredPause {
     pub(crate) fn of(pause: Pause, now: Now) -> StoredPause {
@@ -82,7 +85,10 @@ impl StoredTopic {
             timeout,
             headers,
             archive,
+            partitions,
         } = &self.settings;
+        let more = partitions.map(|_| self.pause.bits() as u8 | PARTITIONS);
+        let pause = more.map_or(self.pause.bits(), |_| MORE);
         put_u16(
             out,
             flag(TTR, ttr.is_some())
@@ -93,12 +99,13 @@ impl StoredTopic {
                 | flag(RATE, rate.is_some())
                 | flag(CONCURRENCY, concurrency.is_some())
                 | (u16::from(confirm_bits(*confirm)) << CONFIRM_SHIFT)
-                | (self.pause.bits() << PAUSE_SHIFT)
+                | (pause << PAUSE_SHIFT)
                 | flag(TIMEOUT, timeout.is_some())
                 | flag(HEADERS, !headers.is_empty())
                 | flag(ARCHIVE, archive.is_some())
                 | (u16::from(envelope_bits(*envelope)) << ENVELOPE_SHIFT),
         );
+        out.extend(more);
         if let Some(ttr) = ttr {
             put_ttr(out, *ttr);
         }
@@ -134,11 +141,18 @@ impl StoredTopic {
         if let Some(archive) = archive {
             put_str(out, &archive.to_string());
         }
+        if let Some(partitions) = partitions {
+            put_varint(out, partitions.get().into());
+        }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<StoredTopic> {
         let flags = reader.u16()?;
         let two_bits = |shift: u16| (flags >> shift) & TWO_BITS;
+        let (paused, more) = match two_bits(PAUSE_SHIFT) {
+            MORE => more(reader)?,
+            paused => (paused, false),
+        };
         let mut settings = Settings {
             ttr: reader.option(flags & TTR != 0, part::ttr)?,
             retry: reader.option(flags & RETRY != 0, part::retry)?,
@@ -151,10 +165,11 @@ impl StoredTopic {
             envelope: envelope(two_bits(ENVELOPE_SHIFT) as u8)?,
             ..Settings::default()
         };
-        let pause = pause(reader, two_bits(PAUSE_SHIFT))?;
+        let pause = pause(reader, paused)?;
         settings.timeout = reader.option(flags & TIMEOUT != 0, part::ttr)?;
         settings.headers = reader.option(flags & HEADERS != 0, headers)?.unwrap_or_default();
         settings.archive = reader.option(flags & ARCHIVE != 0, archive)?;
+        settings.partitions = reader.option(more, partitions)?;
         Ok(StoredTopic { settings, pause })
     }
 }
@@ -162,6 +177,21 @@ impl StoredTopic {
 fn rate(reader: &mut Reader<'_>) -> Result<Rate> {
     let (count, per_ms) = (reader.varint_u32()?, reader.varint()?);
     Rate::new(count, Duration::from_millis(per_ms)).map_err(|_| Malformed("a rate is out of range"))
+}
+
+/// The pause, and whether there are partitions.
+fn more(reader: &mut Reader<'_>) -> Result<(u16, bool)> {
+    let more = reader.u8()?;
+    let (paused, rest) = (u16::from(more) & TWO_BITS, more & !(TWO_BITS as u8));
+    if rest != PARTITIONS {
+        return Err(Malformed("a topic has more than is known"));
+    }
+    Ok((paused, true))
+}
+
+fn partitions(reader: &mut Reader<'_>) -> Result<Partitions> {
+    let count = reader.varint_u32()?;
+    Partitions::new(count).map_err(|_| Malformed("partitions are out of range"))
 }
 
 fn archive(reader: &mut Reader<'_>) -> Result<Archive> {

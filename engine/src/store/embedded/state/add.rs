@@ -83,7 +83,7 @@ impl State {
     }
 
     /// The job that has this topic and id, or a refusal if the id may not be in a second topic.
-    fn conflicting(&self, topic: Option<u32>, new: &Prepared) -> Result<Option<u32>> {
+    pub(super) fn conflicting(&self, topic: Option<u32>, new: &Prepared) -> Result<Option<u32>> {
         let same = topic.and_then(|topic| self.named(topic, new.hash));
         if self.unique_ids == UniqueIds::Global && same.is_none() {
             let others = self.by_id(new.hash);

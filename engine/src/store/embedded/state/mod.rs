@@ -15,6 +15,7 @@ mod orders;
 mod peek;
 mod pop;
 mod replay;
+mod restore;
 mod segments;
 mod survey;
 mod topics;
@@ -26,6 +27,7 @@ pub(crate) use orders::{Orders, SortKey, Stand};
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) use peek::Peeked;
 pub(crate) use pop::{Call, Handed, recall};
+pub(crate) use restore::Returning;
 pub(crate) use segments::{Segments, Usage};
 pub(crate) use survey::Indexed;
 

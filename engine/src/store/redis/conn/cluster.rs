@@ -10,7 +10,7 @@ use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::dial::{Dialer, Task};
+use super::dial::{Dialer, Request, Task};
 use super::fault::{Fault, Then};
 use super::link::{Link, Place};
 use super::slots::{Slots, slot};
@@ -54,18 +54,18 @@ impl Cluster {
     }
 
     /// One command on the node that has this key.
-    pub(super) async fn call(&self, key: &[u8], command: &Cmd) -> Result<Value, Fault> {
+    pub(super) async fn call(&self, key: &[u8], request: Request<'_>) -> Result<Value, Fault> {
         let slot = slot(key);
         let owner = self.shared.slots().owner(slot).cloned();
         let node = owner.ok_or_else(|| self.shared.unserved(slot))?;
-        let mut answer = self.shared.link(&node).call(command).await;
+        let mut answer = self.shared.link(&node).call(request).await;
         for _ in 0..REDIRECTS_MAX {
             answer = match answer.as_ref().err().map(|fault| fault.then.clone()) {
                 Some(Then::Follow(to)) => {
                     self.shared.moved(slot, &to);
-                    self.shared.link(&to).call(command).await
+                    self.shared.link(&to).call(request).await
                 }
-                Some(Then::Ask(to)) => self.shared.link(&to).call_asking(command).await,
+                Some(Then::Ask(to)) => self.shared.link(&to).call_asking(request).await,
                 Some(Then::LookAround | Then::Reconnect) => {
                     self.shared.look.notify_one();
                     return answer;
@@ -78,7 +78,7 @@ impl Cluster {
 
     /// One command on this very node.
     pub(super) async fn call_at(&self, node: &Node, command: &Cmd) -> Result<Value, Fault> {
-        self.shared.link(node).call(command).await
+        self.shared.link(node).call(command.into()).await
     }
 
     /// Who has this channel.
@@ -198,20 +198,20 @@ async fn first_look(seeds: &[Node], dialer: &Dialer) -> Result<Slots> {
 
 /// Which slots are where, and whether the node thinks that its cluster is well.
 async fn ask(link: &Link, node: &Node) -> Result<(Slots, bool), Fault> {
-    let answer = link.call(redis::cmd("CLUSTER").arg("SLOTS")).await.map_err(|fault| {
+    let answer = link.call((&*redis::cmd("CLUSTER").arg("SLOTS")).into()).await.map_err(|fault| {
         if !fault.error.message().contains("cluster support disabled") {
             return fault;
         }
         let message = format!(
             "Redis at `{node}` is not part of a cluster; write `redis://` or `redis+sentinel://`"
         );
-        Fault { then: Then::Nothing, error: Error::invalid("store", message) }
+        Fault { then: Then::Nothing, error: Error::invalid("store", message), lost: false }
     })?;
     let slots = Slots::read(&answer, node).ok_or_else(|| {
         let message = format!("Redis at `{node}` answered CLUSTER SLOTS in a form not known");
         Fault::new(Then::Nothing, Code::Unavailable, message)
     })?;
-    let info = link.call(redis::cmd("CLUSTER").arg("INFO")).await?;
+    let info = link.call((&*redis::cmd("CLUSTER").arg("INFO")).into()).await?;
     let info = redis::from_redis_value::<String>(info).unwrap_or_default();
     Ok((slots, info.contains("cluster_state:ok")))
 }

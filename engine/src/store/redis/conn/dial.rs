@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use super::super::address::{Address, Login, Node};
 use super::fault::{Fault, Then};
-use super::{CONNECT_TIMEOUT, IN_LINE_MAX, RESPONSE_TIMEOUT};
+use super::{CONNECT_TIMEOUT, IN_LINE_MAX, REPLICAS_WITHIN, RESPONSE_TIMEOUT};
 use crate::error::{Error, Result};
 
 /// How servers of one store are dialled.
@@ -152,6 +152,58 @@ impl Line {
     }
 }
 
+/// A command, and how many replicas have to have it by the time it is answered.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) command: &'a redis::Cmd,
+    pub(super) replicas: u32,
+}
+
+impl<'a> From<&'a redis::Cmd> for Request<'a> {
+    fn from(command: &'a redis::Cmd) -> Request<'a> {
+        Request { command, replicas: 0 }
+    }
+}
+
+impl Request<'_> {
+    /// Sends it over a connection. `asking` lets a key be used that this server is being given.
+    pub(super) async fn send(
+        self,
+        conn: &MultiplexedConnection,
+        node: &Node,
+        asking: bool,
+    ) -> Result<Value, Fault> {
+        if self.replicas == 0 && !asking {
+            return call(conn, self.command, node).await;
+        }
+        // All over one connection: what it waits for is what it has written itself.
+        let mut all = redis::pipe();
+        if asking {
+            all.cmd("ASKING");
+        }
+        all.add_command(self.command.clone());
+        if self.replicas > 0 {
+            all.cmd("WAIT").arg(self.replicas).arg(REPLICAS_WITHIN.as_millis() as u64);
+        }
+        let count = all.len();
+        let answers = conn.clone().send_packed_commands(&all, 0, count).await;
+        let answers = answers.map_err(|error| Fault::read(&error, node))?;
+        let mut answers = answers.into_iter().skip(usize::from(asking));
+        let mut next = || {
+            let answer = answers.next().unwrap_or(Value::Nil).extract_error();
+            answer.map_err(|error| Fault::read(&error, node))
+        };
+        let answer = next()?;
+        if self.replicas > 0 {
+            match next()? {
+                Value::Int(there) if there >= i64::from(self.replicas) => {}
+                _ => return Err(Fault::too_few_replicas(self.replicas, node)),
+            }
+        }
+        Ok(answer)
+    }
+}
+
 /// One command over a connection; an error that Redis answers is an error here too.
 pub(super) async fn call(
     conn: &MultiplexedConnection,
@@ -180,7 +232,7 @@ fn refused(fault: Fault, node: &Node) -> Fault {
     }
     let message =
         format!("Redis at `{node}` refuses what the store's address asks for: {}", fault.error);
-    Fault { then: Then::Reconnect, error: Error::invalid("store", message) }
+    Fault { then: Then::Reconnect, error: Error::invalid("store", message), lost: false }
 }
 
 /// Trusts the address's own CA, or else whom this machine trusts.

@@ -5,7 +5,7 @@ use std::io;
 use redis::{ErrorKind, RedisError};
 
 use super::super::address::{Node, read_node};
-use super::RESPONSE_TIMEOUT;
+use super::{REPLICAS_WITHIN, RESPONSE_TIMEOUT};
 use crate::error::{Code, Error};
 
 /// Why a call failed: what this layer does about it, and what its caller is told.
@@ -13,6 +13,8 @@ use crate::error::{Code, Error};
 pub(super) struct Fault {
     pub(super) then: Then,
     pub(super) error: Error,
+    /// It was sent, and no answer came: it may have been done.
+    pub(super) lost: bool,
 }
 
 /// What this layer does about a failed call.
@@ -34,12 +36,12 @@ pub(super) enum Then {
 
 impl Fault {
     pub(super) fn new(then: Then, code: Code, message: impl Into<String>) -> Fault {
-        Fault { then, error: Error::new(code, message.into()) }
+        Fault { then, error: Error::new(code, message.into()), lost: false }
     }
 
     /// The address or the password is wrong: trying again will not help until someone changes it.
     fn wrong_address(message: String) -> Fault {
-        Fault { then: Then::Reconnect, error: Error::invalid("store", message) }
+        Fault { then: Then::Reconnect, error: Error::invalid("store", message), lost: false }
     }
 
     /// What a caller is told. Whatever is wrong with the store's address, the call was not.
@@ -134,7 +136,17 @@ impl Fault {
                  was done is unknown"
             ),
         };
-        Fault::new(Then::Reconnect, Code::Unavailable, message)
+        Fault { lost: true, ..Fault::new(Then::Reconnect, Code::Unavailable, message) }
+    }
+
+    /// It is done, where it may still be undone.
+    pub(super) fn too_few_replicas(wanted: u32, node: &Node) -> Fault {
+        let message = format!(
+            "Redis at `{node}` has done it, but fewer than {wanted} of its replicas had it within \
+             {} s: a failover may undo it; see to the replicas, or lower store.wait",
+            REPLICAS_WITHIN.as_secs()
+        );
+        Fault::new(Then::Nothing, Code::Unavailable, message)
     }
 
     /// Nobody was there, or not in time.

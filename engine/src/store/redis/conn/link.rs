@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::dial::{Dialer, Line, Task, call};
+use super::dial::{Dialer, Line, Request, Task, call};
 use super::fault::{Fault, Then};
 use super::sentinel::Watched;
 use super::{CONNECT_TIMEOUT, PING_EVERY, WAIT_MAX, WAIT_MIN};
@@ -84,21 +84,18 @@ impl Link {
     }
 
     /// One command, sent once. While the server is away the answer is an error, at once.
-    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, Fault> {
-        let (number, node, conn) = self.up().await?;
-        let answer = call(&conn, command, &node).await;
-        answer.inspect_err(|fault| self.heed(number, fault))
+    pub(super) async fn call(&self, request: Request<'_>) -> Result<Value, Fault> {
+        self.send(request, false).await
     }
 
-    /// One command for a key that this server is being given; `ASKING` lets it be used already.
-    pub(super) async fn call_asking(&self, command: &Cmd) -> Result<Value, Fault> {
-        let (number, node, mut conn) = self.up().await?;
-        let mut both = redis::pipe();
-        both.cmd("ASKING").add_command(command.clone());
-        let answers = conn.send_packed_commands(&both, 0, 2).await;
-        let answer =
-            answers.and_then(|mut answers| answers.pop().unwrap_or(Value::Nil).extract_error());
-        let answer = answer.map_err(|error| Fault::read(&error, &node));
+    /// One command for a key that this server is being given.
+    pub(super) async fn call_asking(&self, request: Request<'_>) -> Result<Value, Fault> {
+        self.send(request, true).await
+    }
+
+    async fn send(&self, request: Request<'_>, asking: bool) -> Result<Value, Fault> {
+        let (number, node, conn) = self.up().await?;
+        let answer = request.send(&conn, &node, asking).await;
         answer.inspect_err(|fault| self.heed(number, fault))
     }
 

@@ -246,7 +246,7 @@ impl Ear {
     fn confused(&self) -> Fault {
         let node = &self.line.node;
         let message = format!("Redis at `{node}` did not confirm a subscription");
-        Fault { then: Then::Reconnect, error: Error::new(Code::Unavailable, message) }
+        Fault { then: Then::Reconnect, error: Error::new(Code::Unavailable, message), lost: false }
     }
 }
 

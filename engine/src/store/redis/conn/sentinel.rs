@@ -77,7 +77,7 @@ impl Watched {
                  `sentinel monitor` gives, after the hosts",
                 self.master
             );
-            Fault { then: Then::LookAround, error: Error::invalid("store", message) }
+            Fault { then: Then::LookAround, error: Error::invalid("store", message), lost: false }
         })
     }
 

@@ -2,54 +2,79 @@
 --
 -- ARGV[3]  the bucket's number     ARGV[4]  how many there are
 -- ARGV[5]  1 if an id may stand in one topic only
--- ARGV[6…] of each job: topic, id, on conflict (`r`eject, `k`eep, `p` replace), `a`t or `d`elay,
---          milliseconds, priority, flags, 1 if held, own ttr, destination, rest
--- Answers  the clock, then of each job: `n`ew or `p` (replaced), number, due, stage, topic's number;
---          `k`ept, number, job; `x` already there; `o`ther topic that has the id, its name
+-- ARGV[6…] of each job: topic, id, `NEW`, destination, and how it is stored from the id on
+-- Answers  the clock, then of each job: `n`ew or `p` (replaced) and number; `k`ept, or `a`dded by this very
+--          call when it was made before, number and job; `x` already there; `o`ther topic that has the id,
+--          its name; `u`nknown: this call's job is not there, or no more; `w`rong: the topic is spread over
+--          another number of parts
 do
+-- On conflict (`r`eject, `k`eep, `p` replace; `f` only finds what this very call added), `a`t or `d`elay,
+-- milliseconds, priority, flags, 1 if held, own ttr, the call's nonce, over how many parts the topic is
+-- spread.
+local NEW = '>c1c1I8I4BBI8c8I2'
+local HEAD = '>BBI4I8I8I4I4I4I8I8I4I8c8'
+-- Of the call under way: the last job's number, the topics by name, how many are added to each, what
+-- their numbers are in ids, and over how many parts each is spread.
+local seq, topics, added, marks, parts
+
 -- The job that a topic has under an id, or the topic that alone may have it.
 local function conflicts(tno, all)
   if not all then return nil, nil end
   local same = tno and among(all, tno)
   if same or ARGV[5] ~= '1' then return same, nil end
-  return nil, call('HGET', of_topic(struct.unpack('>I4', all), 's'), 'name')
+  return nil, hget(of_topic(read('>I4', all), 's'), 'name')
+end
+
+local function parts_of(topic, tno)
+  if not parts[topic] then parts[topic] = tno and tonumber(hget(of_topic(tno, 's'), 'partitions') or 1) or 1 end
+  return parts[topic]
 end
 
 local function add(at)
-  local topic, id, on_conflict, kind, ms, priority, flags, held, ttr, to, rest = unpack(ARGV, at, at + 10)
-  local tno, all = number_of(topic), call('HGET', B .. 'ids', id)
+  local topic, id, new, to, tail = unpack(ARGV, at, at + 4)
+  local on_conflict, kind, due, priority, flags, held, ttr, nonce, spread = read(NEW, new)
+  local tno, all = topics[topic] or number_of(topic), hget(IDS, id)
   local how, same, other = 'n', conflicts(tno, all)
-  if other then return { 'o', other } end
-  if same then
-    if on_conflict == 'r' then return { 'x' } end
-    local old = load(same)
-    if on_conflict == 'k' then return { 'k', same, stored(old) } end
-    remove(old)
-    how, all = 'p', call('HGET', B .. 'ids', id)
+  if on_conflict == 'f' then
+    local bytes = same and hget(JOBS, same)
+    return bytes and sub(bytes, 63, 70) == nonce and 'a' .. same .. bytes or 'u'
   end
-  tno = tno or made(topic)
-  local due = tonumber(ms)
+  if parts_of(topic, tno) ~= spread then return 'w' end
+  if other then return 'o' .. other end
+  if same then
+    if on_conflict == 'r' then return 'x' end
+    if on_conflict == 'k' then return 'k' .. same .. hget(JOBS, same) end
+    remove(load(same))
+    how, all = 'p', hget(IDS, id)
+  end
+  if not topics[topic] then
+    tno = tno or made(topic)
+    topics[topic], added[tno], marks[tno] = tno, 0, pack('>I4', tno)
+  end
   if kind == 'd' then due = due == 0 and now or math.ceil(wall / 1000) + due end
-  local j = {
-    n = pack('>I8', call('HINCRBY', B .. 'meta', 'seq', 1) * ARGV[4] + ARGV[3]),
-    st = held == '1' and HELD or DELAYED, flags = tonumber(flags), priority = tonumber(priority), due = due,
-    version = 1, attempt = 0, hand_outs = 0, reserves = 0, at = 0, ttr = tonumber(ttr), tno = tonumber(tno),
-    created = now, id = id, hold = '', life = '', to = to, error = '', rest = rest,
-  }
+  seq, added[tno] = seq + 1, added[tno] + 1
+  local number = pack('>I8', seq * ARGV[4] + ARGV[3])
+  local j = { n = number, st = held == 1 and HELD or DELAYED, flags = flags, priority = priority, due = due,
+    at = 0, tno = tno, to = to }
   if j.st == DELAYED and due <= now then
     j.st, j.at = READY, tick
-    call('ZADD', of_topic(tno, 'o'), due, j.n)
+    zadd(of_topic(tno, 'o'), due, number)
   end
   stand(j)
-  save(j)
-  call('HSET', B .. 'ids', id, (all or '') .. entry(j))
-  call('HINCRBY', of_topic(tno, 's'), 'added', 1)
-  return { how, j.n, text(due), j.st, tno }
+  hset(JOBS, number,
+    pack(HEAD, j.st, flags, priority, due, 1, 0, 0, 0, j.at, ttr, tno, now, nonce) .. tail)
+  hset(IDS, id, (all or '') .. marks[tno] .. number)
+  return how .. number
 end
 
 register('add', {}, function()
-  local answers = { clock }
-  for at = 6, #ARGV, 11 do answers[#answers + 1] = add(at) end
+  local answers, ids = { clock }, {}
+  for at = 7, #ARGV, 5 do ids[#ids + 1] = ARGV[at] end
+  read_ahead(IDS, ids)
+  seq, topics, added, marks, parts = tonumber(hget(META, 'seq') or 0), {}, {}, {}, {}
+  for at = 6, #ARGV, 5 do answers[#answers + 1] = add(at) end
+  hset(META, 'seq', seq)
+  for tno, count in pairs(added) do hincr(of_topic(tno, 's'), 'added', count) end
   return answers
 end)
 end

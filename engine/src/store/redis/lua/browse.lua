@@ -4,16 +4,16 @@
 -- ARGV[5]  at most so many                 ARGV[6]  not before this score (of ready ones: nothing)
 -- ARGV[7]  after this: a score and a number, of ready ones a place; or empty
 -- ARGV[8]  the score or nothing
--- Answers  the clock, the topic's settings, then of each job: its score (of ready ones nothing),
---          number, job
+-- Answers  the clock, the topic's settings, 1 if there may be more, then of each entry: its score (of
+--          ready ones its place), number, job or nothing: an entry without a job is none, and yet may have
+--          others behind it
 register('browse', ALWAYS, function()
-  local answers, tno, most = { clock, '' }, number_of(ARGV[3]), tonumber(ARGV[5])
+  local answers, tno, most = { clock, '', 0 }, number_of(ARGV[3]), tonumber(ARGV[5])
   if not tno then return answers end
   answers[2] = call('HGET', of_topic(tno, 's'), 'settings') or ''
 
   local function shown(at, number)
-    local found = call('HGET', B .. 'jobs', number)
-    if found then answers[#answers + 1] = { at, number, found } end
+    answers[#answers + 1] = { at, number, call('HGET', JOBS, number) or '' }
   end
 
   -- The rank of the first entry after a score and a number: those of one score stand by number.
@@ -49,7 +49,7 @@ register('browse', ALWAYS, function()
       end
     end
     table.sort(found, before)
-    for i = 1, math.min(#found, most) do shown('', string.sub(found[i], 13)) end
+    for i = 1, math.min(#found, most) do shown(found[i], sub(found[i], 13)) end
   else
     local kinds = ARGV[4] == 'a' and { 'd', 'r', 'h', 'o' } or { ARGV[4] }
     for _, kind in ipairs(kinds) do
@@ -58,5 +58,6 @@ register('browse', ALWAYS, function()
     table.sort(found, by_score)
     for i = 1, math.min(#found, most) do shown(text(found[i][1]), found[i][2]) end
   end
+  if #found >= most then answers[3] = 1 end
   return answers
 end)

@@ -22,24 +22,82 @@
 --   o       zset: jobs that do not wait, by due time
 --   u       zset: finished jobs by when they go         e   hash: errors of dead jobs -> count
 -- Not there yet while the library is loaded.
-local call, pack
+local call, pack, read, sub, byte, char, format
 local DELAYED, RETRY, HELD, HELD_RETRY, READY, RESERVED, DEAD, FINISHED = 1, 2, 3, 4, 5, 6, 7, 8
 local STAGE = { 'd', 'r', 'h', 'h', 'y', 'v', 'x', 'f' }
 -- Beyond this numbers are no longer exact.
 local LAST = 9007199254740991
 
--- Numbers leave as text: as numbers they would lose their fractions and what is over 2^53.
-local function text(number) return string.format('%.0f', number) end
+-- Numbers are answered as text: as numbers they would be cut to what Lua takes for one.
+local function text(number) return format('%d', number) end
 
 -- Of the call under way: the bucket's beginning, the arguments, and what the clocks show.
 local B, ARGV, wall, tick, now, clock
 
+-- What the call under way changes is noted, and written at its end or when somebody has to read it: each
+-- key once, not once for each job.
+local sorted, hashed, known, woken, lines, told, over, strays
+-- The keys that it names: of the bucket, and of topics.
+local JOBS, IDS, META, of_topics
+
+local function note(all, key, member, value)
+  local of = all[key]
+  if not of then
+    of = {}
+    all[key] = of
+  end
+  of[member] = value
+end
+
+local function zadd(key, score, member) note(sorted, key, member, score) end
+local function zrem(key, member) note(sorted, key, member, false) end
+local function hset(key, field, value) note(hashed, key, field, value) end
+local function hdel(key, field) note(hashed, key, field, false) end
+
+-- Reads what was noted, or was read before, or stands there.
+local function hget(key, field)
+  local noted = hashed[key] and hashed[key][field]
+  if noted ~= nil then return noted end
+  local found = known[key] and known[key][field]
+  if found == nil then
+    found = call('HGET', key, field)
+    note(known, key, field, found)
+  end
+  return found
+end
+
+-- Calls with all of these, some at a time: no call takes more.
+local PART = 1000
+local function in_parts(name, key, all)
+  local sum = 0
+  for at = 1, #all, PART do sum = sum + call(name, key, unpack(all, at, math.min(at + PART - 1, #all))) end
+  return sum
+end
+
+-- Reads fields ahead.
+local function read_ahead(key, fields)
+  for at = 1, #fields, PART do
+    local last = math.min(at + PART - 1, #fields)
+    local found = call('HMGET', key, unpack(fields, at, last))
+    for i = at, last do note(known, key, fields[i], found[i - at + 1]) end
+  end
+end
+
+local function hincr(key, field, by)
+  local sum = (hget(key, field) or 0) + by
+  hset(key, field, sum)
+  return sum
+end
+
+local finish_call
 local function register(name, flags, act)
   redis.register_function({
     function_name = 'LIBRARY_' .. name,
     flags = flags,
     callback = function(keys, args)
-      call, pack, B, ARGV = redis.call, struct.pack, keys[1], args
+      call, pack, read, B, ARGV = redis.call, struct.pack, struct.unpack, keys[1], args
+      sub, byte, char, format = string.sub, string.byte, string.char, string.format
+      JOBS, IDS, META, of_topics = B .. 'jobs', B .. 'ids', B .. 'meta', {}
       if args[1] == '' then
         local time = call('TIME')
         wall = time[1] * 1000000 + time[2]
@@ -50,7 +108,11 @@ local function register(name, flags, act)
       end
       now = math.floor(wall / 1000)
       clock = { text(wall), text(tick) }
-      return act()
+      sorted, hashed, known, lines, told, over, strays = {}, {}, {}, {}, {}, {}, 0
+      woken = { wall = {}, tick = {} }
+      local answer = act()
+      finish_call()
+      return answer
     end,
   })
 end
@@ -58,32 +120,60 @@ end
 -- server's memory is used up: before they begin, and not in the midst of a move.
 local ALWAYS = { 'allow-oom' }
 
-local function of_topic(tno, what) return B .. 't' .. tno .. ':' .. what end
+local function of_topic(tno, what)
+  local keys = of_topics[tno]
+  if not keys then
+    keys = {}
+    of_topics[tno] = keys
+  end
+  local key = keys[what]
+  if not key then
+    key = B .. 't' .. tno .. ':' .. what
+    keys[what] = key
+  end
+  return key
+end
 
--- A job as it is stored: head, then texts with their lengths in front, then what only callers know.
-local HEAD = '>BBI4I8I8I4I4I4I8I8I4I8I2'
+-- A job as it is stored: head, then texts with their lengths in front, then what only callers know. All of
+-- it is read where it matters little; `hand_out` and `make_ready` put what they change into its place.
+local HEAD = '>BBI4I8I8I4I4I4I8I8I4I8c8I2'
 local function parse(number, stored)
   local j, at = { n = number }, nil
   j.st, j.flags, j.priority, j.due, j.version, j.attempt, j.hand_outs, j.reserves, j.at, j.ttr, j.tno,
-    j.created, j.id, j.hold, j.life, j.to, j.error, at =
-    struct.unpack('>BBI4I8I8I4I4I4I8I8I4I8I2c0Bc0Bc0I2c0I2c0', stored)
-  j.rest = string.sub(stored, at)
+    j.created, j.nonce, j.id, j.hold, j.life, j.to, j.error, at =
+    read('>BBI4I8I8I4I4I4I8I8I4I8c8I2c0Bc0Bc0I2c0I2c0', stored)
+  j.rest = sub(stored, at)
   return j
 end
 
 local function stored(j)
   return pack(HEAD, j.st, j.flags, j.priority, j.due, j.version, j.attempt, j.hand_outs, j.reserves,
-      j.at, j.ttr, j.tno, j.created, #j.id) .. j.id
+      j.at, j.ttr, j.tno, j.created, j.nonce, #j.id) .. j.id
     .. pack('B', #j.hold) .. j.hold .. pack('B', #j.life) .. j.life
     .. pack('>I2', #j.to) .. j.to .. pack('>I2', #j.error) .. j.error .. j.rest
 end
 
+-- What it takes to know whose a reserved job is, and to see it off.
+local GLANCE = '>BBxxxxxxxxxxxxxxxxxxxxI4xxxxxxxxI8xxxxxxxxI4xxxxxxxxxxxxxxxxI2c0Bc0'
+local function glance(number, bytes)
+  local j = { n = number }
+  j.st, j.flags, j.attempt, j.at, j.tno, j.id, j.hold = read(GLANCE, bytes)
+  return j
+end
+local function lease_of(j) return sub(j.hold, 1, 16) end
+
 local function load(number)
-  local found = call('HGET', B .. 'jobs', number)
+  local found = hget(JOBS, number)
   return found and parse(number, found)
 end
 
-local function save(j) call('HSET', B .. 'jobs', j.n, stored(j)) end
+local function save(j) hset(JOBS, j.n, stored(j)) end
+
+-- An entry that stands for no job.
+local function drop_stray(key, member)
+  zrem(key, member)
+  strays = strays + 1
+end
 
 local function has_target(j) return j.flags % 2 end
 local function is_plain(j) return math.floor(j.flags / 2) % 2 == 1 end
@@ -91,13 +181,13 @@ local function has_error(j) return math.floor(j.flags / 4) % 2 == 1 end
 
 -- Texts are compared by the server's locale: bytes are not to be.
 local function before(a, b)
-  local a1, a2, a3 = struct.unpack('>I4I8I8', a)
-  local b1, b2, b3 = struct.unpack('>I4I8I8', b)
+  local a1, a2, a3 = read('>I4I8I8', a)
+  local b1, b2, b3 = read('>I4I8I8', b)
   if a1 ~= b1 then return a1 < b1 end
   if a2 ~= b2 then return a2 < b2 end
   return a3 < b3
 end
-local function as_number(bytes) return (struct.unpack('>I8', bytes)) end
+local function as_number(bytes) return (read('>I8', bytes)) end
 
 local function place(j) return pack('>I4I8', j.priority, j.due) .. j.n end
 
@@ -107,77 +197,70 @@ local function score(j)
   return j.at
 end
 
--- Has the clock looked at, at this moment or sooner; tells timers that sleep longer.
+-- Has the clock looked at, at this moment or sooner.
 local function wake(clock_name, at, tno)
-  if call('ZADD', B .. clock_name, 'LT', 'CH', at, tno) == 0 then return end
-  if call('ZRANK', B .. clock_name, tno) == 0 then call('SPUBLISH', B .. 'time', clock_name) end
+  local of = woken[clock_name]
+  if not of[tno] or at < of[tno] then of[tno] = at end
 end
 
-local function tell_ready(tno)
-  call('SPUBLISH', B .. 'wake', call('HGET', of_topic(tno, 's'), 'name'))
-end
+local function tell_ready(tno) told[tno] = true end
 
 -- When a finished job goes: the start of its hold.
 local function kept_until(j) return as_number(j.hold) end
 
-local function stand_ready(j)
+-- The lines that a ready job stands in: the second only if it has a target of its own.
+local function lines_of(j)
   local own = has_target(j)
-  local line = of_topic(j.tno, 'y' .. own)
-  call('ZADD', line, 0, place(j))
+  local all, mine = of_topic(j.tno, 'y' .. own), nil
+  if not lines[all] then lines[all] = { tno = j.tno, tells = own == 0 } end
   if own == 1 then
-    line = of_topic(j.tno, 'y:' .. j.to)
-    call('ZADD', line, 0, place(j))
-    call('SADD', of_topic(j.tno, 'yd'), j.to)
+    mine = of_topic(j.tno, 'y:' .. j.to)
+    if not lines[mine] then lines[mine] = { tno = j.tno, tells = true, to = j.to } end
   end
-  call('SADD', B .. 'ready', j.tno)
-  if call('ZCARD', line) == 1 then tell_ready(j.tno) end
+  return all, mine
+end
+
+local function stand_ready(j)
+  local all, mine = lines_of(j)
+  zadd(all, 0, place(j))
+  if mine then zadd(mine, 0, place(j)) end
 end
 
 local function leave_ready(j)
-  local own = has_target(j)
-  call('ZREM', of_topic(j.tno, 'y' .. own), place(j))
-  if own == 1 then
-    local there = of_topic(j.tno, 'y:' .. j.to)
-    call('ZREM', there, place(j))
-    if call('EXISTS', there) == 0 then call('SREM', of_topic(j.tno, 'yd'), j.to) end
-  end
-  if call('EXISTS', of_topic(j.tno, 'y0'), of_topic(j.tno, 'y1')) == 0 then
-    call('SREM', B .. 'ready', j.tno)
-  end
+  local all, mine = lines_of(j)
+  zrem(all, place(j))
+  if mine then zrem(mine, place(j)) end
 end
 
 -- Puts a job into every order it belongs to; `o` alone is left to those who call.
 local function stand(j)
   if j.st == READY then return stand_ready(j) end
-  call('ZADD', of_topic(j.tno, STAGE[j.st]), score(j), j.n)
+  zadd(of_topic(j.tno, STAGE[j.st]), score(j), j.n)
   if j.st <= RETRY then
     wake('wall', j.due, j.tno)
   elseif j.st == RESERVED then
     wake('tick', j.at, j.tno)
   elseif j.st == FINISHED then
-    call('ZADD', of_topic(j.tno, 'u'), kept_until(j), j.n)
+    zadd(of_topic(j.tno, 'u'), kept_until(j), j.n)
     wake('wall', kept_until(j), j.tno)
   elseif j.st == DEAD then
-    if has_error(j) then call('HINCRBY', of_topic(j.tno, 'e'), j.error, 1) end
-    local keeps = call('HGET', of_topic(j.tno, 's'), 'retain_dead')
+    if has_error(j) then hincr(of_topic(j.tno, 'e'), j.error, 1) end
+    local keeps = hget(of_topic(j.tno, 's'), 'retain_dead')
     if keeps then wake('wall', j.at + keeps, j.tno) end
   end
 end
 
 local function leave(j)
   if j.st == READY then return leave_ready(j) end
-  call('ZREM', of_topic(j.tno, STAGE[j.st]), j.n)
+  zrem(of_topic(j.tno, STAGE[j.st]), j.n)
   if j.st == RESERVED then
     -- Another may have its place.
-    if call('HEXISTS', of_topic(j.tno, 's'), 'concurrency') == 1
-        and call('EXISTS', of_topic(j.tno, 'y0'), of_topic(j.tno, 'y1')) > 0 then
-      tell_ready(j.tno)
-    end
+    if hget(of_topic(j.tno, 's'), 'concurrency') then tell_ready(j.tno) end
   elseif j.st == FINISHED then
-    call('ZREM', of_topic(j.tno, 'u'), j.n)
+    zrem(of_topic(j.tno, 'u'), j.n)
   elseif j.st == DEAD and has_error(j) then
     local errors = of_topic(j.tno, 'e')
-    if call('HINCRBY', errors, j.error, -1) <= 0 then call('HDEL', errors, j.error) end
+    if hincr(errors, j.error, -1) <= 0 then hdel(errors, j.error) end
   end
 end
 
@@ -187,10 +270,10 @@ local function waits(j) return j.st <= HELD_RETRY end
 local function move(was, is)
   leave(was)
   if not waits(was) and (waits(is) or was.due ~= is.due) then
-    call('ZREM', of_topic(was.tno, 'o'), was.n)
+    zrem(of_topic(was.tno, 'o'), was.n)
   end
   if not waits(is) and (waits(was) or was.due ~= is.due) then
-    call('ZADD', of_topic(is.tno, 'o'), is.due, is.n)
+    zadd(of_topic(is.tno, 'o'), is.due, is.n)
   end
   stand(is)
   save(is)
@@ -201,21 +284,21 @@ local function entry(j) return pack('>I4', j.tno) .. j.n end
 -- The number of a topic's job among all that have an id.
 local function among(all, tno)
   for at = 1, #all, 12 do
-    if struct.unpack('>I4', all, at) == tonumber(tno) then return string.sub(all, at + 4, at + 11) end
+    if read('>I4', all, at) == tno then return sub(all, at + 4, at + 11) end
   end
 end
 
 local function remove(j)
   leave(j)
-  if not waits(j) then call('ZREM', of_topic(j.tno, 'o'), j.n) end
-  call('HDEL', B .. 'jobs', j.n)
-  local all, this = call('HGET', B .. 'ids', j.id), entry(j)
+  if not waits(j) then zrem(of_topic(j.tno, 'o'), j.n) end
+  hdel(JOBS, j.n)
+  local all, this = hget(IDS, j.id), entry(j)
   if all == this then
-    call('HDEL', B .. 'ids', j.id)
+    hdel(IDS, j.id)
   elseif all then
     for at = 1, #all, 12 do
-      if string.sub(all, at, at + 11) == this then
-        call('HSET', B .. 'ids', j.id, string.sub(all, 1, at - 1) .. string.sub(all, at + 12))
+      if sub(all, at, at + 11) == this then
+        hset(IDS, j.id, sub(all, 1, at - 1) .. sub(all, at + 12))
         break
       end
     end
@@ -230,10 +313,15 @@ local function waited_for(name)
 end
 
 -- A topic goes when no job, setting, pause or waiting call names it any more.
-local function drop_if_nothing(tno)
+local function drop_if_nothing(tno) over[tno] = true end
+
+local function has_jobs(tno)
+  return call('EXISTS', of_topic(tno, 'd'), of_topic(tno, 'r'), of_topic(tno, 'h'), of_topic(tno, 'o')) > 0
+end
+
+local function drop_now(tno)
   local s = of_topic(tno, 's')
-  local jobs = call('EXISTS', of_topic(tno, 'd'), of_topic(tno, 'r'), of_topic(tno, 'h'), of_topic(tno, 'o'))
-  if jobs > 0 then return end
+  if has_jobs(tno) then return end
   local name, settings, paused = unpack(call('HMGET', s, 'name', 'settings', 'paused'))
   if not name or settings or paused or waited_for(name) then return end
   call('DEL', s)
@@ -243,54 +331,139 @@ local function drop_if_nothing(tno)
   call('ZREM', B .. 'tick', tno)
 end
 
-local function number_of(name) return call('HGET', B .. 'names', name) end
+local function has_ready(tno) return call('EXISTS', of_topic(tno, 'y0'), of_topic(tno, 'y1')) > 0 end
+
+-- A line that had nothing tells those who wait; one that has nothing any more is not looked at.
+local function see_to_line(key, line, added)
+  local there = call('ZCARD', key)
+  if there == 0 then
+    if line.to then call('SREM', of_topic(line.tno, 'yd'), line.to) end
+    if not has_ready(line.tno) then call('SREM', B .. 'ready', line.tno) end
+  elseif there == added then
+    if line.to then call('SADD', of_topic(line.tno, 'yd'), line.to) end
+    call('SADD', B .. 'ready', line.tno)
+    if line.tells then told[line.tno] = 'certain' end
+  end
+end
+
+local function write_sorted(key, of)
+  local gone, there, g, t = {}, {}, 0, 0
+  for member, at in pairs(of) do
+    if at then
+      there[t + 1], there[t + 2] = at, member
+      t = t + 2
+    else
+      g = g + 1
+      gone[g] = member
+    end
+  end
+  in_parts('ZREM', key, gone)
+  local added = in_parts('ZADD', key, there)
+  if lines[key] then see_to_line(key, lines[key], added) end
+end
+
+local function write_hashed(key, of)
+  local gone, there, g, t = {}, {}, 0, 0
+  for field, value in pairs(of) do
+    if value then
+      there[t + 1], there[t + 2] = field, type(value) == 'number' and text(value) or value
+      t = t + 2
+    else
+      g = g + 1
+      gone[g] = field
+    end
+  end
+  known[key] = nil
+  in_parts('HDEL', key, gone)
+  in_parts('HSET', key, there)
+end
+
+-- Timers that sleep longer are told.
+local function write_wakes(clock_name)
+  for tno, at in pairs(woken[clock_name]) do
+    if call('ZADD', B .. clock_name, 'LT', 'CH', at, tno) == 1 and call('ZRANK', B .. clock_name, tno) == 0 then
+      call('SPUBLISH', B .. 'time', clock_name)
+    end
+  end
+  woken[clock_name] = {}
+end
+
+-- Writes what was noted so far.
+local function write()
+  for key, of in pairs(sorted) do write_sorted(key, of) end
+  for key, of in pairs(hashed) do write_hashed(key, of) end
+  write_wakes('wall')
+  write_wakes('tick')
+  sorted, hashed = {}, {}
+end
+
+finish_call = function()
+  write()
+  for tno, how in pairs(told) do
+    if how == 'certain' or has_ready(tno) then
+      call('SPUBLISH', B .. 'wake', call('HGET', of_topic(tno, 's'), 'name'))
+    end
+  end
+  for tno in pairs(over) do drop_now(tno) end
+end
+
+local function number_of(name) return tonumber(hget(B .. 'names', name)) end
 
 -- The topic's number, made if it is not there.
 local function made(name)
   local tno = number_of(name)
   if tno then return tno end
-  tno = text(call('HINCRBY', B .. 'meta', 'topic', 1))
-  call('HSET', B .. 'names', name, tno)
-  call('ZADD', B .. 'topics', 0, name)
-  call('HSET', of_topic(tno, 's'), 'name', name, 'added', 0)
+  tno = hincr(META, 'topic', 1)
+  hset(B .. 'names', name, text(tno))
+  zadd(B .. 'topics', 0, name)
+  hset(of_topic(tno, 's'), 'name', name)
+  hset(of_topic(tno, 's'), 'added', '0')
   return tno
 end
 
--- A job by its number (`n`), or by topic and id (`k`): two arguments after the kind, in any case.
-local function find(at)
-  if ARGV[at] == 'n' then return load(ARGV[at + 1]) end
+-- The number of a job that is named by it (`n`), or by topic and id (`k`): two arguments after the kind, in
+-- any case.
+local function number_at(at)
+  if ARGV[at] == 'n' then return ARGV[at + 1] end
   local tno = number_of(ARGV[at + 1])
-  local all = tno and call('HGET', B .. 'ids', ARGV[at + 2])
-  local number = all and among(all, tno)
-  return number and load(number)
+  local all = tno and hget(IDS, ARGV[at + 2])
+  return all and among(all, tno)
 end
 
+-- Does something with jobs of an order up to a score, so many at most; whether there may be more.
+local function each_until(key, to, most, act)
+  local found = call('ZRANGEBYSCORE', key, '-inf', to, 'LIMIT', 0, most)
+  if #found == 0 then return false end
+  read_ahead(JOBS, found)
+  for _, number in ipairs(found) do
+    local bytes = hget(JOBS, number)
+    if bytes then act(number, bytes) else drop_stray(key, number) end
+  end
+  return #found == most
+end
+
+local function remove_each(number, bytes) remove(parse(number, bytes)) end
+
 -- A job that is due is ready, since now.
-local function make_ready(j)
-  leave(j)
-  j.st, j.at = READY, tick
-  call('ZADD', of_topic(j.tno, 'o'), j.due, j.n)
-  stand(j)
-  save(j)
+local function make_ready(tno, number, bytes)
+  local flags, priority, due = read('>BI4I8', bytes, 2)
+  local j = { n = number, flags = flags, priority = priority, due = due, tno = tno }
+  if has_target(j) == 1 then j.to = parse(number, bytes).to end
+  zadd(of_topic(tno, 'o'), due, number)
+  stand_ready(j)
+  hset(JOBS, number, char(READY) .. sub(bytes, 2, 34) .. pack('>I8', tick) .. sub(bytes, 43))
+  return due
 end
 
 -- Makes jobs of a topic ready that are due, so many at most of a kind; whether there may be more.
 local function promote(tno, most, dues)
-  local more = false
-  for _, kind in ipairs({ 'd', 'r' }) do
+  local function promote_of(kind)
     local key = of_topic(tno, kind)
-    local found = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, most)
-    for _, number in ipairs(found) do
-      local j = load(number)
-      -- An entry without a job is none.
-      if j then
-        dues[#dues + 1] = text(j.due)
-        make_ready(j)
-      else
-        call('ZREM', key, number)
-      end
-    end
-    more = more or #found == most
+    return each_until(key, now, most, function(number, bytes)
+      zrem(key, number)
+      dues[#dues + 1] = text(make_ready(tno, number, bytes))
+    end)
   end
-  return more
+  local more = promote_of('d')
+  return promote_of('r') or more
 end

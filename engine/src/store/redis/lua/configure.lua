@@ -1,21 +1,22 @@
--- Sets, pauses, resumes, empties or forgets a topic.
+-- Sets, spreads, pauses, resumes, empties or forgets a topic, or what of it lies in this bucket.
 --
--- ARGV[3]  the topic       ARGV[4]  `set`, `pause`, `resume`, `empty` or `forget`
--- set:     ARGV[5] the settings, or empty if they say nothing; then pairs of what scripts need of them
+-- ARGV[3]  the topic       ARGV[4]  `set`, `spread`, `pause`, `resume`, `empty` or `forget`
+-- set, spread (if it has no jobs):  ARGV[5] the settings, or empty if they say nothing; then pairs of what scripts need of them
 -- pause:   ARGV[5] for how long in ms, or empty for ever
 -- empty, forget:  ARGV[5] at most so many jobs: to be called until it answers 0
--- Answers  -1 if there is no such topic, else how many jobs are gone by it
+-- Answers  -1 if there is no such topic, or it has jobs and is not spread, else how many jobs are gone by it
 register('configure', ALWAYS, function()
   local name, what = ARGV[3], ARGV[4]
   local tno = number_of(name)
-  if not tno and what ~= 'set' and what ~= 'pause' then
+  if not tno and what ~= 'set' and what ~= 'spread' and what ~= 'pause' then
     if waited_for(name) then return 0 end
     return -1
   end
   tno = tno or made(name)
+  write()
   local s = of_topic(tno, 's')
   local DERIVED = { 'settings', 'to', 'ttr', 'timeout', 'gap_us', 'gap_ns', 'room_us', 'room_ns', 'concurrency',
-    'retain', 'retain_dead', 'archive' }
+    'retain', 'retain_dead', 'archive', 'partitions' }
 
   local function refit(us, ns)
     local full = call('HMGET', s, 'full_us', 'full_ns')
@@ -30,17 +31,16 @@ register('configure', ALWAYS, function()
   local gone = 0
   local function clear()
     for _, kind in ipairs({ 'd', 'r', 'h', 'o' }) do
-      local found = call('ZRANGE', of_topic(tno, kind), 0, ARGV[5] - gone - 1)
-      for _, number in ipairs(found) do
-        local j = load(number)
-        if j then remove(j) else call('ZREM', of_topic(tno, kind), number) end
+      each_until(of_topic(tno, kind), '+inf', ARGV[5] - gone, function(number, bytes)
+        remove_each(number, bytes)
         gone = gone + 1
-      end
+      end)
       if gone >= tonumber(ARGV[5]) then return end
     end
   end
 
-  if what == 'set' then
+  if what == 'spread' and has_jobs(tno) then return -1 end
+  if what == 'set' or what == 'spread' then
     call('HDEL', s, unpack(DERIVED))
     for i = 6, #ARGV, 2 do call('HSET', s, ARGV[i], ARGV[i + 1]) end
     if ARGV[5] ~= '' then call('HSET', s, 'settings', ARGV[5]) end
@@ -48,7 +48,7 @@ register('configure', ALWAYS, function()
     if us then refit(us, ns) end
     local dead = keeps and call('ZRANGE', of_topic(tno, 'x'), 0, 0, 'WITHSCORES')[2]
     if dead then wake('wall', dead + keeps, tno) end
-    if call('EXISTS', of_topic(tno, 'y0'), of_topic(tno, 'y1')) > 0 then call('SPUBLISH', B .. 'wake', name) end
+    tell_ready(tno)
   elseif what == 'pause' then
     if ARGV[5] == '' then
       call('HSET', s, 'paused', 'ever')
@@ -59,7 +59,7 @@ register('configure', ALWAYS, function()
     end
   elseif what == 'resume' then
     call('HDEL', s, 'paused')
-    call('SPUBLISH', B .. 'wake', name)
+    tell_ready(tno)
   else
     clear()
     if gone == 0 and what == 'forget' then call('HDEL', s, 'paused', unpack(DERIVED)) end

@@ -2,25 +2,34 @@
 --
 -- ARGV[3]  how long finished jobs are kept where nobody says, in ms, or empty
 -- ARGV[4…] of each job: `n` and its number and nothing, or `k`, topic and id; then the lease or nothing
--- Answers  the clock, then of each job: `d`one and its attempts; `n`ot found; `l`ease lost; `s`low
+-- Answers  the clock, then of each job: `d`one and its attempts (4 bytes); `n`ot found; `l`ease lost;
+--          `s`low
 do
 local function keeps(ms) return ms and ms ~= '' and ms ~= '0' end
 
 local function finish(at)
-  local j, lease = find(at), ARGV[at + 3]
-  if not j then return { 'n' } end
-  if j.st ~= RESERVED then return { 's' } end
-  if lease ~= '' and (string.sub(j.hold, 1, 16) ~= lease or j.at <= tick) then return { 'l' } end
-  local retain, archive = unpack(call('HMGET', of_topic(j.tno, 's'), 'retain', 'archive'))
-  if not is_plain(j) or archive or keeps(retain) then return { 's' } end
-  if not retain and keeps(ARGV[3]) then return { 's' } end
+  local number, lease = number_at(at), ARGV[at + 3]
+  local bytes = number and hget(JOBS, number)
+  if not bytes then return 'n' end
+  local j = glance(number, bytes)
+  if j.st ~= RESERVED then return 's' end
+  if lease ~= '' and (lease_of(j) ~= lease or j.at <= tick) then return 'l' end
+  local s = of_topic(j.tno, 's')
+  local retain = hget(s, 'retain')
+  if not is_plain(j) or keeps(retain) or hget(s, 'archive') then return 's' end
+  if not retain and keeps(ARGV[3]) then return 's' end
   remove(j)
   drop_if_nothing(j.tno)
-  return { 'd', j.attempt }
+  return 'd' .. pack('>I4', j.attempt)
 end
 
 register('finish', ALWAYS, function()
-  local answers = { clock }
+  local answers, numbers, ids = { clock }, {}, {}
+  for at = 4, #ARGV, 4 do
+    if ARGV[at] == 'n' then numbers[#numbers + 1] = ARGV[at + 1] else ids[#ids + 1] = ARGV[at + 2] end
+  end
+  read_ahead(IDS, ids)
+  read_ahead(JOBS, numbers)
   for at = 4, #ARGV, 4 do answers[#answers + 1] = finish(at) end
   return answers
 end)

@@ -18,7 +18,7 @@ register('kv', {}, function()
 
   local function version_of(key)
     local found = call('HGET', B .. 'kv', key)
-    return found and (struct.unpack('>I8', found))
+    return found and (read('>I8', found))
   end
 
   local function write(key, expect, ttl, value)
@@ -41,7 +41,7 @@ register('kv', {}, function()
   local function shown(key)
     local found = call('HGET', B .. 'kv', key)
     if not found then return end
-    answers[#answers + 1] = { key, text((struct.unpack('>I8', found))), string.sub(found, 17) }
+    answers[#answers + 1] = { key, text((read('>I8', found))), sub(found, 17) }
   end
 
   local what = ARGV[3]

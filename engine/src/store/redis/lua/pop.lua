@@ -1,20 +1,21 @@
 -- Leases ready jobs, the best first: by priority, then due, then number, over all topics asked for.
 --
 -- ARGV[3]  lane: 0 pull, 1 push              ARGV[4]  at most so many
--- ARGV[5]  what leases are made from         ARGV[6]  the owner, 8 bytes
+-- ARGV[5]  leases, 16 bytes each             ARGV[6]  the owner, 8 bytes
 -- ARGV[7]  ttr of these terms, or 0          ARGV[8]  ttr where nobody says
 -- ARGV[9]  how much longer a lease lasts than an attempt, or -1     ARGV[10]  the longest attempt
 -- ARGV[11] 1 for any topic, else 0, and then as many topics as ARGV[12] says from ARGV[13] on;
 -- then, if there is room for some only: for each destination, for each topic, and how many pairs
 -- of destination and room follow; after them, pairs of topic and room
 -- Answers  the clock, when the rate of a topic lets something out again or -1, 1 if a lease ran out,
---          when each job that is ready now was due, then of each job: number, job, since when it was
---          ready, settings of its topic
+--          when each job that is ready now was due, the settings of topics, how many entries without a job
+--          were dropped, then of each job two:
+--          number, since when it was ready and whose of these settings (2 bytes); job
 do
 -- No lease is stored that lasts longer than a ttr may be.
 local MOST = 604800000
--- Of the call under way.
-local lane, room, opens, answers
+-- Of the call under way; `ahead` is what was read of lines, `part` how much is read at once.
+local lane, most, room, opens, answers, count, ahead, part
 
 -- For how many there is room, if for some only.
 local function read_room(at)
@@ -35,6 +36,7 @@ local function topic(tno)
   for _, name in ipairs({ 'gap_us', 'gap_ns', 'room_us', 'room_ns', 'full_us', 'full_ns' }) do
     t[name] = tonumber(t[name] or 0)
   end
+  if t.concurrency then t.free = t.concurrency - call('ZCARD', of_topic(tno, 'v')) end
   return t
 end
 
@@ -49,7 +51,7 @@ end
 
 local function may_hand_out(t)
   if t.paused and (t.paused == 'ever' or tonumber(t.paused) > tick) then return false end
-  if t.concurrency and call('ZCARD', of_topic(t.tno, 'v')) >= tonumber(t.concurrency) then return false end
+  if t.free and t.free <= 0 then return false end
   if t.gap_us > 0 or t.gap_ns > 0 then
     local at = next_token(t)
     if at > tick then
@@ -65,29 +67,59 @@ local function has_room(to)
   return (room.to[to] or room.each_to) > 0
 end
 
-local function first(t, what) return call('ZRANGE', of_topic(t.tno, what), 0, 0)[1] end
+-- Reads on in a line: nothing of it is written yet, so that those taken are still there.
+local function read_line(line)
+  local places = call('ZRANGE', line.key, line.next, line.next + part - 1)
+  line.at, line.places, line.numbers, line.next = 1, places, {}, line.next + #places
+  for i, found in ipairs(places) do line.numbers[i] = sub(found, 13) end
+  if places[1] then line.jobs = call('HMGET', JOBS, unpack(line.numbers)) end
+end
+
+-- The line, if there is one in it that is not taken: `place` is where the first stands.
+local function line_of(t, what, to)
+  local key = of_topic(t.tno, what)
+  local line = ahead[key]
+  if not line then
+    line = { key = key, t = t, next = 0 }
+    ahead[key] = line
+    read_line(line)
+  end
+  while true do
+    line.place = line.places[line.at]
+    if not line.place then
+      if #line.places < part then return nil end
+      read_line(line)
+    elseif line.jobs[line.at] then
+      return line
+    else
+      if not lines[key] then lines[key] = { tno = t.tno, to = to } end
+      drop_stray(key, line.place)
+      line.at = line.at + 1
+    end
+  end
+end
 
 local function sooner(a, b)
   if not a then return b end
-  if not b or before(a, b) then return a end
+  if not b or before(a.place, b.place) then return a end
   return b
 end
 
 -- The first ready job of a topic with a target of its own that finds room.
 local function first_with_target(t)
-  if not room then return first(t, 'y1') end
+  if not room then return line_of(t, 'y1') end
   local best = nil
   for _, to in ipairs(call('SMEMBERS', of_topic(t.tno, 'yd'))) do
-    if has_room(to) then best = sooner(best, first(t, 'y:' .. to)) end
+    if has_room(to) then best = sooner(best, line_of(t, 'y:' .. to, to)) end
   end
   return best
 end
 
 local function head(t)
-  if lane == '0' then return not t.to and first(t, 'y0') or nil end
+  if lane == '0' then return not t.to and line_of(t, 'y0') or nil end
   if room and (room.topic[t.name] or room.each_topic) <= 0 then return nil end
   local own = first_with_target(t)
-  if t.to and has_room(t.to) then return sooner(own, first(t, 'y0')) end
+  if t.to and has_room(t.to) then return sooner(own, line_of(t, 'y0')) end
   return own
 end
 
@@ -96,12 +128,12 @@ local function take_token(t)
   if t.full_us < tick then t.full_us, t.full_ns = tick, 0 end
   t.full_us, t.full_ns = t.full_us + t.gap_us, t.full_ns + t.gap_ns
   if t.full_ns >= 1000 then t.full_us, t.full_ns = t.full_us + 1, t.full_ns - 1000 end
-  call('HSET', of_topic(t.tno, 's'), 'full_us', text(t.full_us), 'full_ns', text(t.full_ns))
+  hset(of_topic(t.tno, 's'), 'full_us', text(t.full_us))
+  hset(of_topic(t.tno, 's'), 'full_ns', text(t.full_ns))
 end
 
-local function take_room(t, j)
+local function take_room(t, to)
   if not room then return end
-  local to = has_target(j) == 1 and j.to or t.to
   room.to[to] = (room.to[to] or room.each_to) - 1
   room.topic[t.name] = (room.topic[t.name] or room.each_topic) - 1
 end
@@ -112,30 +144,50 @@ local function lease_ms(ttr, t)
   return math.min(math.min(ttr, tonumber(t.timeout or ARGV[10])) + grace, MOST)
 end
 
-local function hand_out(t, found)
-  local j = load(string.sub(found, 13))
-  local ready_since, ttr = j.at, tonumber(ARGV[7])
-  if ttr == 0 then ttr = j.ttr end
+-- Takes a job out of the lines; where it goes.
+local function take(line, number, bytes)
+  if byte(bytes, 2) % 2 == 1 then
+    local j = parse(number, bytes)
+    leave_ready(j)
+    return j.to
+  end
+  local key = of_topic(line.t.tno, 'y0')
+  if not lines[key] then lines[key] = { tno = line.t.tno, tells = true } end
+  zrem(key, line.place)
+  return line.t.to
+end
+
+local function hand_out(line)
+  local t, number, bytes = line.t, line.numbers[line.at], line.jobs[line.at]
+  local version, attempt, hand_outs, reserves, ready_since, ttr = read('>I8I4I4I4I8I8', bytes, 15)
+  local id_end = 72 + read('>I2', bytes, 71)
+  local rest = id_end + 2 + byte(bytes, id_end + 1)
+  if ARGV[7] ~= '0' then ttr = tonumber(ARGV[7]) end
   if ttr == 0 then ttr = tonumber(t.ttr or ARGV[8]) end
   take_token(t)
-  take_room(t, j)
-  leave(j)
-  j.st, j.version, j.attempt = RESERVED, j.version + 1, j.attempt + 1
-  j.hand_outs, j.reserves = j.hand_outs + 1, j.reserves + 1
-  j.at = tick + lease_ms(ttr, t) * 1000
-  local lease = string.sub(redis.sha1hex(ARGV[5] .. j.n), 1, 16)
-  j.hold = lease .. pack('>I8I8', tick, ttr) .. ARGV[6]
-  stand(j)
-  local bytes = stored(j)
-  call('HSET', B .. 'jobs', j.n, bytes)
-  answers[#answers + 1] = { j.n, bytes, text(ready_since), t.settings or '' }
+  take_room(t, take(line, number, bytes))
+  line.at = line.at + 1
+  if t.free then t.free = t.free - 1 end
+  local till, lease = tick + lease_ms(ttr, t) * 1000, sub(ARGV[5], 16 * count + 1, 16 * count + 16)
+  zadd(of_topic(t.tno, 'v'), till, number)
+  wake('tick', till, t.tno)
+  bytes = char(RESERVED) .. sub(bytes, 2, 14)
+    .. pack('>I8I4I4I4I8', version + 1, attempt + 1, hand_outs + 1, reserves + 1, till) .. sub(bytes, 43, id_end)
+    .. char(40) .. lease .. pack('>I8I8', tick, ttr) .. ARGV[6] .. sub(bytes, rest)
+  hset(JOBS, number, bytes)
+  if not t.at then
+    answers[5][#answers[5] + 1] = t.settings or ''
+    t.at = #answers[5] - 1
+  end
+  answers[2 * count + 7], answers[2 * count + 8] = number .. pack('>I8I2', ready_since, t.at), bytes
+  count = count + 1
 end
 
 -- The topics that are asked for, and 1 if a lease of theirs ran out.
 local function asked_for()
   local topics, ran_out = {}, '0'
   if ARGV[11] == '1' then
-    for _, tno in ipairs(call('SMEMBERS', B .. 'ready')) do topics[#topics + 1] = topic(tno) end
+    for _, tno in ipairs(call('SMEMBERS', B .. 'ready')) do topics[#topics + 1] = topic(tonumber(tno)) end
     return topics, ran_out
   end
   for i = 13, 12 + ARGV[12] do
@@ -143,33 +195,36 @@ local function asked_for()
     local t = tno and topic(tno)
     if t then
       -- Timers see to idle topics; this one is asked for.
-      promote(tno, 100, answers[4])
+      promote(tno, math.max(100, most), answers[4])
       local first_lease = call('ZRANGE', of_topic(tno, 'v'), 0, 0, 'WITHSCORES')[2]
       if first_lease and tonumber(first_lease) <= tick then ran_out = '1' end
       topics[#topics + 1] = t
     end
   end
+  write()
   return topics, ran_out
 end
 
 local function best_of(topics)
-  local best, from = nil, nil
+  local best = nil
   for _, t in ipairs(topics) do
     local found = head(t)
-    if found and (not best or before(found, best)) and may_hand_out(t) then best, from = found, t end
+    if found and (not best or before(found.place, best.place)) and may_hand_out(t) then best = found end
   end
-  return best, from
+  return best
 end
 
 register('pop', ALWAYS, function()
-  lane, room, opens, answers = ARGV[3], read_room(13 + ARGV[12]), -1, { clock, '-1', '0', {} }
+  lane, most, room = ARGV[3], tonumber(ARGV[4]), read_room(13 + ARGV[12])
+  opens, answers, count, ahead = -1, { clock, '-1', '0', {}, {}, 0 }, 0, {}
   local topics, ran_out = asked_for()
-  for _ = 1, ARGV[4] do
-    local best, from = best_of(topics)
+  part = math.ceil(most / math.max(#topics, 1))
+  for _ = 1, most do
+    local best = best_of(topics)
     if not best then break end
-    hand_out(from, best)
+    hand_out(best)
   end
-  answers[2], answers[3] = text(opens), ran_out
+  answers[2], answers[3], answers[6] = text(opens), ran_out, strays
   return answers
 end)
 end

@@ -5,8 +5,10 @@
 register('read', ALWAYS, function()
   local answers = { clock }
   for at = 3, #ARGV, 3 do
-    local j = find(at)
-    answers[#answers + 1] = j and { j.n, stored(j), call('HGET', of_topic(j.tno, 's'), 'settings') or '' } or {}
+    local number = number_at(at)
+    local bytes = number and hget(JOBS, number)
+    local settings = bytes and hget(of_topic(read('>I4', bytes, 51), 's'), 'settings') or ''
+    answers[#answers + 1] = bytes and { number, bytes, settings } or {}
   end
   return answers
 end)

@@ -3,20 +3,11 @@
 --
 -- ARGV[3]  at most so many jobs of a kind and topic
 -- Answers  the clock, 1 if there is more to do, when the wall clock and when the other brings the
---          next, or -1, and when each job that is ready now was due
+--          next, or -1, when each job that is ready now was due, and how many entries without a job were
+--          dropped
 register('tick', ALWAYS, function()
   local most, more = tonumber(ARGV[3]), '0'
-  local answers = { clock, '0', '-1', '-1', {} }
-
-  local function each(key, to, act)
-    local found = call('ZRANGEBYSCORE', key, '-inf', to, 'LIMIT', 0, most)
-    for _, number in ipairs(found) do
-      local j = load(number)
-      -- An entry without a job is none.
-      if j then act(j) else call('ZREM', key, number) end
-    end
-    if #found == most then more = '1' end
-  end
+  local answers = { clock, '0', '-1', '-1', {}, 0 }
 
   local function first(tno, what)
     local found = call('ZRANGE', of_topic(tno, what), 0, 0, 'WITHSCORES')
@@ -46,8 +37,9 @@ register('tick', ALWAYS, function()
       paused = nil
       tell_ready(tno)
     end
-    each(of_topic(tno, 'u'), now, remove)
-    if keeps then each(of_topic(tno, 'x'), now - keeps, remove) end
+    if each_until(of_topic(tno, 'u'), now, most, remove_each) then more = '1' end
+    if keeps and each_until(of_topic(tno, 'x'), now - keeps, most, remove_each) then more = '1' end
+    write()
     local dead = keeps and first(tno, 'x')
     set_wake('wall', tno, soonest(first(tno, 'd'), first(tno, 'r'), first(tno, 'u'), dead and dead + keeps))
     set_wake('tick', tno, soonest(first(tno, 'v'), paused))
@@ -59,6 +51,7 @@ register('tick', ALWAYS, function()
                          call('ZRANGEBYSCORE', B .. 'tick', '-inf', tick, 'LIMIT', 0, 100) }) do
     if #due == 100 then more = '1' end
     for _, tno in ipairs(due) do
+      tno = tonumber(tno)
       if not seen[tno] then look_at(tno) end
       seen[tno] = true
     end
@@ -68,6 +61,6 @@ register('tick', ALWAYS, function()
     local found = call('ZRANGE', B .. clock_name, 0, 0, 'WITHSCORES')
     return found[2] and text(tonumber(found[2])) or '-1'
   end
-  answers[2], answers[3], answers[4] = more, next_of('wall'), next_of('tick')
+  answers[2], answers[3], answers[4], answers[6] = more, next_of('wall'), next_of('tick'), strays
   return answers
 end)

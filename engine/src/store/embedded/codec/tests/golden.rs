@@ -13,7 +13,7 @@ use crate::machine::{Hold, Tally};
 use crate::retry::Retry;
 use crate::schedule::{Misfire, OnDead};
 use crate::time::{DAY, HOUR, MINUTE, SECOND, Time};
-use crate::topic::{Archive, Headers, Settings};
+use crate::topic::{Archive, Headers, Partitions, Settings};
 
 /// Compares with hex digits, field by field as `docs/format.md` has them.
 #[track_caller]
@@ -262,6 +262,7 @@ fn each_flag_of_a_topic_means_its_own_field() {
     with(|settings| settings.retain_dead = Some(MINUTE), "1000 3c 00");
     with(|settings| settings.rate = Some("7".parse().unwrap()), "2000 07 e807");
     with(|settings| settings.concurrency = NonZeroU32::new(7), "4000 07");
+    with(|settings| settings.partitions = Partitions::new(256).ok(), "0006 04 8002");
     with(|settings| settings.confirm = Some(Confirm::Delivery), "8000");
     with(|settings| settings.confirm = Some(Confirm::Finish), "0001");
     with(|settings| settings.timeout = Some(Ttr::DEFAULT), "0008 e0d403");
@@ -302,12 +303,13 @@ fn a_topic() {
         timeout: Some(Ttr::new(10 * SECOND).unwrap()),
         headers: Headers::new([("x-b", "2"), ("X-A", "1")]).unwrap(),
         archive: Some(Archive::Files),
+        partitions: Partitions::new(16).ok(),
     };
     let pause = StoredPause::Until(time(1_790_000_000_000));
     golden(
         &topic_bytes(&StoredTopic { settings, pause }),
-        "ffda b0ea01 00 01 e807 80dddb01 c801 07776f726b65723a 901c 00 80f524 00 0a e0d403 c801
-           006c50c4a001 904e 02 03782d61 0131 03782d62 0132 0566696c6573",
+        "ffde 05 b0ea01 00 01 e807 80dddb01 c801 07776f726b65723a 901c 00 80f524 00 0a e0d403 c801
+           006c50c4a001 904e 02 03782d61 0131 03782d62 0132 0566696c6573 10",
     );
     let (settings, pause) = (Settings::default(), StoredPause::Indefinitely);
     golden(&topic_bytes(&StoredTopic { settings, pause }), "0004");

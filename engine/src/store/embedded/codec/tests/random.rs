@@ -12,7 +12,7 @@ use crate::machine::{Hold, Life, Owner, State, Tally};
 use crate::retry::{Retry, WAIT_MAX};
 use crate::schedule::{CATCH_UP_MAX, EVERY_MAX, Misfire, OnDead, Repeat};
 use crate::time::{Now, Tick, Time};
-use crate::topic::{Headers, Rate, Settings};
+use crate::topic::{Headers, Partitions, Rate, Settings};
 
 /// A small generator (splitmix64): the same seed, the same values.
 pub(super) struct Rng(u64);
@@ -322,6 +322,7 @@ impl Rng {
                 Rate::new(rng.non_zero(u32::MAX).get(), per).unwrap()
             }),
             concurrency: self.maybe(|rng| rng.non_zero(u32::MAX)),
+            partitions: self.maybe(|rng| Partitions::new(rng.non_zero(256).get()).unwrap()),
         };
         let until = StoredPause::Until(self.time());
         let pause = self.pick(&[StoredPause::No, until, StoredPause::Indefinitely]);

@@ -1,6 +1,8 @@
 //! Every call there is, in the words of the API's description.
 
+mod alarms;
 mod jobs;
+mod nodes;
 pub(crate) mod old;
 mod probes;
 mod secrets;
@@ -20,6 +22,8 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     calls.extend(topics::calls());
     calls.extend(secrets::calls());
     calls.extend(workers::calls());
+    calls.extend(nodes::calls());
+    calls.extend(alarms::calls());
     calls.extend(probes::calls());
     for (on, dialect) in [
         (fronts.command, old::command as fn() -> Vec<Operation>),
@@ -47,6 +51,8 @@ pub(crate) fn tags() -> Value {
             "name": "workers",
             "description": "Registering workers, which are called for jobs of their topics.",
         },
+        {"name": "nodes", "description": "Instances that share a store, and its buckets."},
+        {"name": "alarms", "description": "What is watched, and what is not well."},
         {"name": "probes", "description": "Whether the server is well, and what it offers."},
         {
             "name": "command",

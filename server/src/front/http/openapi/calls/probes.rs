@@ -15,8 +15,13 @@ pub(super) fn calls() -> Vec<Operation> {
     let healthy = Operation::new("get", "/healthz", "isAlive", "Whether a restart is not needed")
         .answers_in("application/json", 200, "It is well.", is("ok"), json!({"ok": true}))
         .refuses(&[Code::StorageFailed]);
+    let mut ready = is("ready");
+    ready["properties"]["warning"] = json!({
+        "type": "string",
+        "description": "Why jobs may be late: no live instance has the role `timer`.",
+    });
     let ready = Operation::new("get", "/readyz", "isReady", "Whether every stored job is loaded")
-        .answers_in("application/json", 200, "It takes calls.", is("ready"), json!({"ready": true}))
+        .answers_in("application/json", 200, "It takes calls.", ready, json!({"ready": true}))
         .refuses(&[Code::Unavailable, Code::StorageFailed]);
     let metrics = Operation::new("get", "/metrics", "metrics", "Figures for Prometheus")
         .answers_in(

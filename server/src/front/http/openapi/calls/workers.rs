@@ -61,10 +61,13 @@ pub(super) fn calls() -> Vec<Operation> {
         "keepWorker",
         "Says that a worker is alive: it has a full lease again",
     )
-    .note("`not_found` means that it is to register again.")
+    .note(
+        "`not_found` means that it is to register again; `wrong_state`, that it is registered in \
+            Eureka.",
+    )
     .takes("Heartbeat", &[("Alive", json!({})), ("Alive, and no more", json!({"draining": true}))])
     .answers(200, "The worker.", "Worker", worker())
-    .writes(&[Code::NotFound]);
+    .writes(&[Code::NotFound, Code::WrongState]);
     let drain = one(
         "post",
         "/v1/workers/{worker}/drain",
@@ -73,10 +76,10 @@ pub(super) fn calls() -> Vec<Operation> {
     )
     .takes("Nothing", &[("Nothing to say", json!({}))])
     .answers(200, "The worker.", "Worker", draining())
-    .writes(&[Code::NotFound]);
+    .writes(&[Code::NotFound, Code::WrongState]);
     let deregister = one("delete", WORKER, "deregisterWorker", "Forgets a worker")
         .answers(200, "The worker, as it stood.", "Worker", worker())
-        .writes(&[Code::NotFound]);
+        .writes(&[Code::NotFound, Code::WrongState]);
     let calls = [register, list, look, heartbeat, drain, deregister];
     calls.into_iter().map(|call| call.tag("workers")).collect()
 }

@@ -1,7 +1,9 @@
 //! The shapes that calls take and answer. `read` and `shape` decide what they truly are; tests hold
 //! what stands here against them.
 
+mod alarms;
 mod answers;
+mod nodes;
 mod pace;
 mod requests;
 mod words;
@@ -20,6 +22,8 @@ pub(crate) fn schemas() -> Value {
         pace::all(),
         answers::all(),
         workers::all(),
+        nodes::all(),
+        alarms::all(),
         old::schemas(),
     ])
 }

@@ -1,0 +1,372 @@
+//! Kafka: a record is done with when all replicas that are in sync have it, which is what its client
+//! asks for (`acks=all`).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Context;
+use linger::time::{Clock, SystemClock, format_duration};
+use percent_encoding::percent_decode_str;
+use rskafka::chrono::DateTime;
+use rskafka::client::error::{Error, ProtocolError};
+use rskafka::client::partition::{Compression, PartitionClient, UnknownTopicHandling};
+use rskafka::client::{Client, ClientBuilder, Credentials, SaslConfig};
+use rskafka::record::Record;
+use rskafka::{BackoffConfig, BackoffError, ConnectionError};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
+use tokio::time::{Instant, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Dialect, Fault, Message};
+use crate::config::{Sasl, Sink};
+use crate::sink::webhook::tls;
+
+/// Where brokers listen unless it is said.
+const PORT: u16 = 9092;
+/// How long it is believed how many partitions a topic has, and that there is none of a name.
+const LISTED_TIME: Duration = Duration::from_secs(300);
+const MISSING_TIME: Duration = Duration::from_secs(1);
+/// How long a connection is kept that nobody uses. Brokers hang up after ten minutes.
+const IDLE_TIME: Duration = Duration::from_secs(240);
+/// How long a broker may be silent about a batch. It gives up on its replicas after 30 s.
+const ANSWER_TIME: Duration = Duration::from_secs(40);
+/// How much goes out at once: a broker takes a megabyte unless it is told otherwise.
+const BATCH_BYTES: usize = 512 << 10;
+const BATCH_RECORDS: usize = 1000;
+
+pub(super) struct Kafka {
+    hosts: Vec<String>,
+    login: Option<SaslConfig>,
+    tls: Option<Arc<rustls::ClientConfig>>,
+}
+
+pub(super) struct Line {
+    client: Arc<Client>,
+    listed: AsyncMutex<Listed>,
+    partitions: Mutex<HashMap<(String, i32), Partition>>,
+}
+
+/// How many partitions each topic had at a time.
+struct Listed {
+    at: Instant,
+    topics: HashMap<String, usize>,
+}
+
+/// Where records for a partition are queued, and who sends them.
+struct Partition {
+    queue: mpsc::UnboundedSender<Queued>,
+    _sending: AbortOnDropHandle<()>,
+}
+
+struct Queued {
+    record: Record,
+    /// Where it is.
+    answer: oneshot::Sender<Result<i64, Fault>>,
+}
+
+impl Kafka {
+    pub(super) fn new(sink: &Sink, sasl: Sasl) -> anyhow::Result<Kafka> {
+        let url = sink.url()?;
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let (login, hosts) = rest.rsplit_once('@').map_or((None, rest), |(a, b)| (Some(a), b));
+        let hosts = hosts.trim_end_matches('/').split(',');
+        let hosts = hosts.map(|host| match host.rsplit_once(':') {
+            Some((_, port)) if !port.ends_with(']') => host.to_owned(),
+            _ => format!("{host}:{PORT}"),
+        });
+        let login = login.map(|login| {
+            let plain = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+            let (user, password) = login.split_once(':').context("a user has no password")?;
+            let who = Credentials::new(plain(user), plain(password));
+            anyhow::Ok(match sasl {
+                Sasl::Plain => SaslConfig::Plain(who),
+                Sasl::ScramSha256 => SaslConfig::ScramSha256(who),
+                Sasl::ScramSha512 => SaslConfig::ScramSha512(who),
+            })
+        });
+        let tls = match scheme {
+            "kafkas" => Some(Arc::new(tls(sink.ca.as_deref())?)),
+            _ => None,
+        };
+        Ok(Kafka { hosts: hosts.collect(), login: login.transpose()?, tls })
+    }
+}
+
+impl Dialect for Kafka {
+    type Line = Line;
+
+    async fn dial(&self) -> Result<Line, String> {
+        // Nothing is tried again down there: whoever waits for an attempt is to hear of it.
+        let once = BackoffConfig { deadline: Some(Duration::ZERO), ..Default::default() };
+        let mut client =
+            ClientBuilder::new(self.hosts.clone()).client_id("linger").backoff_config(once);
+        if let Some(login) = &self.login {
+            client = client.sasl_config(login.clone());
+        }
+        if let Some(tls) = &self.tls {
+            client = client.tls_config(tls.clone());
+        }
+        let client =
+            client.build().await.map_err(|why| format!("could not connect: {}", said(&why)))?;
+        let topics = list(&client).await.map_err(|why| said(&why))?;
+        let listed = Listed { at: Instant::now(), topics };
+        Ok(Line {
+            client: Arc::new(client),
+            listed: AsyncMutex::new(listed),
+            partitions: Mutex::default(),
+        })
+    }
+
+    async fn publish(&self, line: &Line, message: Message) -> Result<Option<String>, Fault> {
+        let topic = message.route.clone();
+        let count = line.partitions_of(&topic).await?;
+        let partition = partition(message.key.as_bytes(), count);
+        let (answer, answered) = oneshot::channel();
+        line.send(topic, partition, Queued { record: record(message), answer });
+        let gone = || Fault::Broken("the connection was given up".into());
+        let offset = answered.await.map_err(|_| gone())??;
+        Ok(Some(format!("partition {partition}, offset {offset}")))
+    }
+}
+
+impl Line {
+    async fn partitions_of(&self, topic: &str) -> Result<usize, Fault> {
+        let mut listed = self.listed.lock().await;
+        let known = listed.topics.get(topic).copied();
+        let lasts = if known.is_some() { LISTED_TIME } else { MISSING_TIME };
+        if listed.at.elapsed() > lasts {
+            // The broker may have hung up meanwhile, and that is noticed only now.
+            let topics = match list(&self.client).await {
+                Err(_) => list(&self.client).await,
+                topics => topics,
+            };
+            let topics = topics.map_err(|why| fault(&why, topic))?;
+            *listed = Listed { at: Instant::now(), topics };
+        }
+        listed.topics.get(topic).copied().ok_or_else(|| unknown(topic))
+    }
+
+    fn send(&self, topic: String, partition: i32, queued: Queued) {
+        let mut partitions = self.partitions.lock().expect("nobody panics holding it");
+        let partition =
+            partitions.entry((topic, partition)).or_insert_with_key(|(topic, number)| {
+                let (queue, queued) = mpsc::unbounded_channel();
+                let sending = send_all(self.client.clone(), topic.clone(), *number, queued);
+                Partition { queue, _sending: AbortOnDropHandle::new(tokio::spawn(sending)) }
+            });
+        // If nobody sends any more, the answer says so.
+        let _ = partition.queue.send(queued);
+    }
+}
+
+/// How many partitions each topic has.
+async fn list(client: &Client) -> Result<HashMap<String, usize>, Error> {
+    let topics = client.list_topics().await?.into_iter();
+    let topics = topics.filter(|topic| !topic.partitions.is_empty());
+    Ok(topics.map(|topic| (topic.name, topic.partitions.len())).collect())
+}
+
+/// Sends what is queued, as much as there is at once: a broker looks at a request of a connection only
+/// when it is done with the one before.
+async fn send_all(
+    client: Arc<Client>,
+    topic: String,
+    number: i32,
+    mut queue: mpsc::UnboundedReceiver<Queued>,
+) {
+    let mut leader: Option<PartitionClient> = None;
+    let mut waiting = Vec::new();
+    loop {
+        match timeout(IDLE_TIME, queue.recv_many(&mut waiting, BATCH_RECORDS)).await {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(_) => leader = None,
+        }
+        // Nobody waits any more for what was given up.
+        waiting.retain(|queued| !queued.answer.is_closed());
+        while !waiting.is_empty() {
+            let rest = waiting.split_off(batch_len(&waiting));
+            let batch = std::mem::replace(&mut waiting, rest);
+            let (records, answers): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|queued| (queued.record, queued.answer)).unzip();
+            let sent = send(&client, &topic, number, &mut leader, records.clone()).await;
+            match sent {
+                Ok(offsets) => {
+                    for (answer, offset) in answers.into_iter().zip(offsets) {
+                        let _ = answer.send(Ok(offset));
+                    }
+                }
+                // It takes all of a batch or nothing: one may be at fault.
+                Err(Fault::Refused(_)) if records.len() > 1 => {
+                    for (record, answer) in records.into_iter().zip(answers) {
+                        let sent = send(&client, &topic, number, &mut leader, vec![record]).await;
+                        let _ = answer.send(sent.map(|offsets| offsets[0]));
+                    }
+                }
+                Err(why) => {
+                    for answer in answers {
+                        let _ = answer.send(Err(why.clone()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Of how many of these a batch is made; at least one.
+fn batch_len(waiting: &[Queued]) -> usize {
+    let mut bytes = 0;
+    let fit = waiting.iter().take_while(|queued| {
+        bytes += queued.record.approximate_size();
+        bytes <= BATCH_BYTES
+    });
+    fit.count().max(1)
+}
+
+/// Sends to the leader of a partition, and to whoever is that by then after a failure.
+async fn send(
+    client: &Client,
+    topic: &str,
+    number: i32,
+    leader: &mut Option<PartitionClient>,
+    records: Vec<Record>,
+) -> Result<Vec<i64>, Fault> {
+    let sending = async {
+        let to = match leader.take() {
+            Some(to) => to,
+            None => client.partition_client(topic, number, UnknownTopicHandling::Error).await?,
+        };
+        let sent = to.produce(records, Compression::NoCompression).await;
+        *leader = Some(to);
+        sent
+    };
+    let sent = match timeout(ANSWER_TIME, sending).await {
+        Ok(sent) => sent.map_err(|why| fault(&why, topic)),
+        Err(_) => Err(Fault::Broken(format!(
+            "the connection to partition {number} of `{topic}` was silent for {}",
+            format_duration(ANSWER_TIME)
+        ))),
+    };
+    if !matches!(sent, Ok(_) | Err(Fault::Refused(_))) {
+        *leader = None;
+    }
+    sent
+}
+
+fn record(message: Message) -> Record {
+    let headers = message.headers();
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
+    let more = ("content-type".to_owned(), message.content_type.as_bytes().to_vec());
+    let headers = headers.chain([more]).collect();
+    let now = i64::try_from(SystemClock::default().now().time().as_ms()).unwrap_or_default();
+    Record {
+        key: Some(message.key.into_bytes()),
+        value: Some(message.body.to_vec()),
+        headers,
+        timestamp: DateTime::from_timestamp_millis(now).unwrap_or_default(),
+    }
+}
+
+/// The partition of a key, as the producers of Java choose it.
+fn partition(key: &[u8], count: usize) -> i32 {
+    let positive = murmur2(key) & 0x7fff_ffff;
+    i32::try_from(positive as usize % count).expect("it is below 2^31")
+}
+
+/// A hash by Austin Appleby, with the seed that Kafka has for it.
+fn murmur2(bytes: &[u8]) -> u32 {
+    const SEED: u32 = 0x9747_b28c;
+    const M: u32 = 0x5bd1_e995;
+    let (words, rest) = bytes.as_chunks::<4>();
+    let mut hash = SEED ^ bytes.len() as u32;
+    for word in words {
+        let mut word = u32::from_le_bytes(*word).wrapping_mul(M);
+        word ^= word >> 24;
+        hash = hash.wrapping_mul(M) ^ word.wrapping_mul(M);
+    }
+    if !rest.is_empty() {
+        let mut word = [0; 4];
+        word[..rest.len()].copy_from_slice(rest);
+        hash = (hash ^ u32::from_le_bytes(word)).wrapping_mul(M);
+    }
+    hash = (hash ^ (hash >> 13)).wrapping_mul(M);
+    hash ^ (hash >> 15)
+}
+
+fn unknown(topic: &str) -> Fault {
+    Fault::Refused(format!("Kafka has no topic `{topic}`"))
+}
+
+/// What an error about a topic means.
+fn fault(why: &Error, topic: &str) -> Fault {
+    match cause(why) {
+        Error::ServerError { protocol_error, error_message, .. } => {
+            let more = error_message.iter().map(|text| format!(": {text}"));
+            let text = format!("{protocol_error}{}", more.collect::<String>());
+            match protocol_error {
+                // It was there when topics were listed: they are to be listed again.
+                ProtocolError::UnknownTopicOrPartition => {
+                    Fault::Broken(format!("Kafka has no topic `{topic}` any more"))
+                }
+                ProtocolError::LeaderNotAvailable
+                | ProtocolError::NotLeaderOrFollower
+                | ProtocolError::BrokerNotAvailable
+                | ProtocolError::ReplicaNotAvailable
+                | ProtocolError::KafkaStorageError
+                | ProtocolError::RequestTimedOut => Fault::Broken(text),
+                ProtocolError::NotEnoughReplicas | ProtocolError::NotEnoughReplicasAfterAppend => {
+                    Fault::Down(text)
+                }
+                _ => Fault::Refused(text),
+            }
+        }
+        _ => Fault::Broken(format!("the connection broke off: {}", said(why))),
+    }
+}
+
+/// What the client would have tried again after.
+fn cause(why: &Error) -> &Error {
+    match why {
+        Error::RetryFailed(BackoffError::DeadlineExceded { source, .. }) => {
+            source.downcast_ref().map_or(why, cause)
+        }
+        why => why,
+    }
+}
+
+fn said(why: &Error) -> String {
+    match cause(why) {
+        Error::RetryFailed(BackoffError::DeadlineExceded { source, .. })
+        | Error::Connection(ConnectionError::RetryFailed(BackoffError::DeadlineExceded {
+            source,
+            ..
+        })) => source.to_string(),
+        Error::Connection(why) => why.to_string(),
+        why => why.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `org.apache.kafka.common.utils.Utils` says, with seven partitions.
+    #[test]
+    fn a_key_has_the_partition_that_java_gives_it() {
+        for (key, hash, of_seven) in [
+            ("", 275_646_681, 2),
+            ("21", -973_932_308, 3),
+            ("abc", 479_470_107, 4),
+            ("1001", 1_456_459_188, 2),
+            ("foobar", -790_332_482, 0),
+            ("支付宝", -1_787_470_983, 5),
+            ("a-little-bit-long-string", -985_981_536, 1),
+            ("a-little-bit-longer-string", -1_486_304_829, 0),
+            ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58_897_971, 3),
+        ] {
+            assert_eq!(murmur2(key.as_bytes()).cast_signed(), hash, "{key}");
+            assert_eq!(partition(key.as_bytes(), 7), of_seven, "{key}");
+        }
+    }
+}
