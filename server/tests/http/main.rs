@@ -4,6 +4,7 @@ mod client;
 
 mod bad_input;
 mod command;
+mod dashboard;
 mod guards;
 mod jobs;
 mod limits;

@@ -2,6 +2,7 @@
 
 mod alarms;
 mod command;
+mod dashboard;
 mod error;
 mod hot;
 mod jobs;
@@ -117,6 +118,7 @@ fn routes() -> Vec<Route> {
         ("/metrics", get(metrics::show).fallback(only_get)),
     ];
     routes.extend(openapi::routes());
+    routes.extend(dashboard::routes());
     routes
 }
 
