@@ -12,6 +12,7 @@ mod old;
 mod openapi;
 mod ouqiang;
 mod secrets;
+mod stats;
 mod tasks;
 mod topics;
 mod work;

@@ -157,7 +157,7 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
         r#"{"topic":"order.close","id":"1001","body":{"order":1001},"ttr":"1h","retain":"0s""#;
     let ready = ["popJobs", "popFromTopics", "pop", "finish", "fail", "release", "touch"];
     let is_due = ready.iter().any(|word| call.name().starts_with(word))
-        || ["getHistory", "redriveJobs"].contains(&call.name());
+        || ["getHistory", "redriveJobs", "listErrors", "getStats"].contains(&call.name());
     let due = if is_due { "}" } else { r#","delay":"30m"}"# };
     match call.name() {
         "addJobs" | "push" | "addTask" | "registerWorker" => return String::new(),
@@ -188,7 +188,8 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
         "unholdJob" | "unholdJobs" => {
             server.post("/v1/topics/order.close/jobs/1001/hold", "").await.ok(200);
         }
-        "redriveJobs" => {
+        "getStats" => while !server.get("/metrics").await.text.contains("disk_free_bytes") {},
+        "redriveJobs" | "listErrors" => {
             let once = r#"{"retry":{"attempts":1}}"#;
             let job = "/v1/topics/order.close/jobs/1001";
             server.call(Method::PATCH, job, once).await.ok(200);

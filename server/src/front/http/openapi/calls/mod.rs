@@ -6,6 +6,7 @@ mod nodes;
 pub(crate) mod old;
 mod probes;
 mod secrets;
+mod stats;
 mod topics;
 mod work;
 mod workers;
@@ -23,6 +24,7 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     calls.extend(secrets::calls());
     calls.extend(workers::calls());
     calls.extend(nodes::calls());
+    calls.extend(stats::calls());
     calls.extend(alarms::calls());
     calls.extend(probes::calls());
     for (on, dialect) in [
@@ -52,6 +54,7 @@ pub(crate) fn tags() -> Value {
             "description": "Registering workers, which are called for jobs of their topics.",
         },
         {"name": "nodes", "description": "Instances that share a store, and its buckets."},
+        {"name": "stats", "description": "What the server and its store count."},
         {"name": "alarms", "description": "What is watched, and what is not well."},
         {"name": "probes", "description": "Whether the server is well, and what it offers."},
         {

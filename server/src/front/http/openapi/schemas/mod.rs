@@ -6,6 +6,7 @@ mod answers;
 mod nodes;
 mod pace;
 mod requests;
+mod stats;
 mod words;
 mod workers;
 
@@ -24,6 +25,7 @@ pub(crate) fn schemas() -> Value {
         workers::all(),
         nodes::all(),
         alarms::all(),
+        stats::all(),
         old::schemas(),
     ])
 }
