@@ -188,6 +188,11 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
         "unholdJob" | "unholdJobs" => {
             server.post("/v1/topics/order.close/jobs/1001/hold", "").await.ok(200);
         }
+        "listDestinations" => {
+            // Nobody listens there.
+            server.add(r#"{"topic":"report","target":"http://127.0.0.1:1/"}"#).await;
+            while !server.get("/v1/destinations").await.text.contains("last_error") {}
+        }
         "getStats" => while !server.get("/metrics").await.text.contains("disk_free_bytes") {},
         "redriveJobs" | "listErrors" => {
             let once = r#"{"retry":{"attempts":1}}"#;

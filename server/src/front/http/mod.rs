@@ -3,6 +3,7 @@
 mod alarms;
 mod command;
 mod dashboard;
+mod destinations;
 mod error;
 mod errors;
 mod hot;
@@ -116,6 +117,7 @@ fn routes() -> Vec<Route> {
         ("/v1/workers/{worker}", worker.fallback(only_worker)),
         ("/v1/workers/{worker}/heartbeat", put(workers::heartbeat).fallback(only_put)),
         ("/v1/workers/{worker}/drain", post(workers::drain).fallback(only_post)),
+        ("/v1/destinations", get(destinations::list).fallback(only_get)),
         ("/v1/nodes", get(nodes::list).fallback(only_get)),
         ("/v1/stats", get(stats::show).fallback(only_get)),
         ("/v1/alarms", get(alarms::list).fallback(only_get)),

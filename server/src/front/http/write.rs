@@ -40,6 +40,11 @@ impl Object<'_> {
         put_number(self.name(name), number);
     }
 
+    /// A number with a fraction.
+    pub(crate) fn decimal(&mut self, name: &str, number: f64) {
+        put_decimal(self.name(name), number);
+    }
+
     /// True or false.
     pub(crate) fn flag(&mut self, name: &str, flag: bool) {
         self.raw(name, if flag { b"true" } else { b"false" });

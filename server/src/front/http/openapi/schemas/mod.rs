@@ -3,6 +3,7 @@
 
 mod alarms;
 mod answers;
+mod destinations;
 mod nodes;
 mod pace;
 mod requests;
@@ -23,6 +24,7 @@ pub(crate) fn schemas() -> Value {
         pace::all(),
         answers::all(),
         workers::all(),
+        destinations::all(),
         nodes::all(),
         alarms::all(),
         stats::all(),
