@@ -29,7 +29,10 @@ export function pauseTopic(topic) {
 }
 
 export function resumeTopic(topic) {
-  return attempt(() => post(`${topicPath(topic)}/resume`), () => t('resume.done', { topic }));
+  return attempt(
+    () => post(`${topicPath(topic)}/resume`),
+    () => t('resume.done', { topic }),
+  );
 }
 
 /** Removes all jobs of a topic, after it has said how many that is. */
@@ -38,7 +41,10 @@ export async function emptyTopic(topic) {
   if (!counted) return undefined;
   return ask({
     title: t('empty.title'),
-    text: [h('p', {}, parts('empty.text', { topic: bold(topic), count: bold(num(counted.count)) })), h('p', { class: 'muted' }, t('cannot_undo'))],
+    text: [
+      h('p', {}, parts('empty.text', { topic: bold(topic), count: bold(num(counted.count)) })),
+      h('p', { class: 'muted' }, t('cannot_undo')),
+    ],
     action: t('empty.action', { count: counted.count }),
     kind: 'danger',
     act: async () => {
@@ -61,7 +67,13 @@ export async function redrive(topic, error) {
       error !== undefined && h('pre', { class: 'excerpt' }, error),
     ],
     fields: [
-      inDialog('rate', t('redrive.rate'), { type: 'number', min: 1, step: 1, placeholder: t('redrive.at_once'), hint: t('redrive.hint') }),
+      inDialog('rate', t('redrive.rate'), {
+        type: 'number',
+        min: 1,
+        step: 1,
+        placeholder: t('redrive.at_once'),
+        hint: t('redrive.hint'),
+      }),
     ],
     action: t('redrive.action', { count: total }),
     act: ({ rate }) => {
@@ -99,14 +111,24 @@ export async function bulk(verb, topic, { ids, where }) {
   return ask({
     title: t(`bulk.${verb}`),
     text: [
-      h('p', {}, parts(ids ? 'bulk.text' : 'bulk.text_where', { what: t(`bulk.${verb}`), count: bold(num(total)), topic: bold(topic) })),
+      h(
+        'p',
+        {},
+        parts(ids ? 'bulk.text' : 'bulk.text_where', {
+          what: t(`bulk.${verb}`),
+          count: bold(num(total)),
+          topic: bold(topic),
+        }),
+      ),
       verb === 'delete' && h('p', { class: 'muted' }, t('cannot_undo')),
     ],
     action: t(`bulk.${verb}_action`, { count: total }),
     kind: verb === 'delete' ? 'danger' : 'primary',
     act: async () => {
       const { count, bad, why } = ids ? await named(path, ids) : await post(path, { where });
-      say(bad ? t('bulk.partly', { count, bad, why }) : t('bulk.done', { what: t(`bulk.${verb}`), count }), { kind: bad ? 'bad' : '' });
+      say(bad ? t('bulk.partly', { count, bad, why }) : t('bulk.done', { what: t(`bulk.${verb}`), count }), {
+        kind: bad ? 'bad' : '',
+      });
     },
   });
 }
@@ -145,14 +167,22 @@ export async function reschedule(topic, { ids, where }) {
   return ask({
     title: t('bulk.reschedule'),
     text: [
-      h('p', {}, parts('bulk.text', { what: t('bulk.reschedule'), count: bold(num(all.length)), topic: bold(topic) })),
-      all.length >= RESCHEDULE_MAX && h('p', { class: 'muted' }, t('bulk.first_only', { count: RESCHEDULE_MAX })),
+      h(
+        'p',
+        {},
+        parts('bulk.text', { what: t('bulk.reschedule'), count: bold(num(all.length)), topic: bold(topic) }),
+      ),
+      all.length >= RESCHEDULE_MAX &&
+        h('p', { class: 'muted' }, t('bulk.first_only', { count: RESCHEDULE_MAX })),
     ],
     fields: whenFields(),
     action: t('bulk.reschedule_action', { count: all.length }),
     act: (form) => {
       const due = readWhen(form);
-      if (all.length === 1) return send('PATCH', jobPath(topic, all[0]), due).then(() => say(t('bulk.done', { what: t('bulk.reschedule'), count: 1 })));
+      if (all.length === 1)
+        return send('PATCH', jobPath(topic, all[0]), due).then(() =>
+          say(t('bulk.done', { what: t('bulk.reschedule'), count: 1 })),
+        );
       patchAll(topic, all, due);
       return true;
     },
@@ -186,6 +216,7 @@ function patchAll(topic, ids, due) {
       task.count += some.length - refused.length;
       return next < ids.length;
     },
-    done: ({ count, bad }) => (bad ? t('bulk.partly', { count, bad, why }) : t('bulk.done', { what: t('bulk.reschedule'), count })),
+    done: ({ count, bad }) =>
+      bad ? t('bulk.partly', { count, bad, why }) : t('bulk.done', { what: t('bulk.reschedule'), count }),
   });
 }

@@ -96,7 +96,12 @@ function refusal(status, text) {
   } catch {
     // Not ours: something between here and the server has answered.
   }
-  const refused = new Refused(status, error.code ?? 'unknown', error.message ?? `HTTP ${status}`, error.field);
+  const refused = new Refused(
+    status,
+    error.code ?? 'unknown',
+    error.message ?? `HTTP ${status}`,
+    error.field,
+  );
   if (status === 401) {
     link.asksKey = true;
     tell();
@@ -176,8 +181,8 @@ export function poll(every, signal, ask) {
     try {
       pause = (await ask()) ?? every;
     } catch (error) {
-      // Said where the way to the server is watched; what the view cannot do without it says itself.
-      if (error.status === undefined) console.error(error);
+      // A refusal is told where the way to the server is watched. One who has left asks for nothing.
+      if (error.status === undefined && !signal.aborted) console.error(error);
     }
     running = false;
     if (!signal.aborted) wait = setTimeout(soon, pause);

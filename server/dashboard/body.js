@@ -17,23 +17,44 @@ export function bodyView({ body, body_base64: coded }) {
   if (coded !== undefined) return hex(coded);
   if (!(body instanceof Raw)) return h('p', { class: 'muted' }, t('body.none'));
   const { value } = body;
-  if (typeof value === 'string') return value === '' ? h('p', { class: 'muted' }, t('body.none')) : h('pre', { class: 'body-text', tabindex: '0' }, value.slice(0, TEXT_MAX));
+  if (typeof value === 'string')
+    return value === ''
+      ? h('p', { class: 'muted' }, t('body.none'))
+      : h('pre', { class: 'body-text', tabindex: '0' }, value.slice(0, TEXT_MAX));
   return h('div', { class: 'tree' }, node(null, value, 0, '$'));
 }
 
 function node(name, value, depth, path) {
-  const label = name === null ? null : [h('span', { class: 'j-name' }, typeof name === 'number' ? name : JSON.stringify(name)), ': '];
+  const label =
+    name === null
+      ? null
+      : [h('span', { class: 'j-name' }, typeof name === 'number' ? name : JSON.stringify(name)), ': '];
   const list = Array.isArray(value);
   if (!list && !(value instanceof Map)) return h('div', { key: path, class: 'j-leaf' }, label, leaf(value));
   const entries = list ? value.map((item, at) => [at, item]) : [...value];
   if (!entries.length) return h('div', { key: path, class: 'j-leaf' }, label, list ? '[]' : '{}');
-  const summary = h('summary', {}, label, h('span', { class: 'muted' }, list ? t('body.items', { count: entries.length }) : t('body.fields', { count: entries.length })));
+  const summary = h(
+    'summary',
+    {},
+    label,
+    h(
+      'span',
+      { class: 'muted' },
+      list ? t('body.items', { count: entries.length }) : t('body.fields', { count: entries.length }),
+    ),
+  );
   return h(
     'details',
     // Opened once: from then on people have the say.
     { key: path, ref: (element) => (element.open = depth < OPEN_DEPTH && entries.length <= ITEMS_MAX) },
     summary,
-    h('div', { class: 'j-kids' }, entries.slice(0, ITEMS_MAX).map(([key, item]) => node(key, item, depth + 1, `${path}/${key}`)), entries.length > ITEMS_MAX && h('p', { class: 'muted' }, t('more', { count: entries.length - ITEMS_MAX }))),
+    h(
+      'div',
+      { class: 'j-kids' },
+      entries.slice(0, ITEMS_MAX).map(([key, item]) => node(key, item, depth + 1, `${path}/${key}`)),
+      entries.length > ITEMS_MAX &&
+        h('p', { class: 'muted' }, t('more', { count: entries.length - ITEMS_MAX })),
+    ),
   );
 }
 
@@ -50,7 +71,11 @@ function hex(coded) {
   for (let at = 0; at < Math.min(text.length, HEX_MAX); at += 16) {
     const some = [...text.slice(at, at + 16)];
     const codes = some.map((letter) => letter.charCodeAt(0).toString(16).padStart(2, '0'));
-    const half = (from) => codes.slice(from, from + 8).join(' ').padEnd(23);
+    const half = (from) =>
+      codes
+        .slice(from, from + 8)
+        .join(' ')
+        .padEnd(23);
     const letters = some.map((letter) => (letter >= ' ' && letter <= '~' ? letter : '·')).join('');
     lines.push(`${at.toString(16).padStart(8, '0')}  ${half(0)}  ${half(8)}  ${letters}`);
   }
@@ -67,7 +92,9 @@ function hex(coded) {
 export function editable({ body, body_base64: coded }) {
   if (coded !== undefined) return { kind: 'base64', text: coded };
   if (!(body instanceof Raw)) return { kind: 'text', text: '' };
-  return typeof body.value === 'string' ? { kind: 'text', text: body.value } : { kind: 'json', text: pretty(body.value) };
+  return typeof body.value === 'string'
+    ? { kind: 'text', text: body.value }
+    : { kind: 'json', text: pretty(body.value) };
 }
 
 /** The same as a field of a request, as JSON text. */

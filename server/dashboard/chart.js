@@ -41,6 +41,12 @@ export class DueChart {
     this.move();
   }
 
+  /** Its width, from now on; an element from before would tell that it has none. */
+  watch(element) {
+    this.observer.disconnect();
+    this.observer.observe(element);
+  }
+
   choose(range) {
     this.range = range;
     localStorage.setItem(KEY, range);
@@ -56,14 +62,28 @@ export class DueChart {
     const zone = step === DAY ? new Date(now()).getTimezoneOffset() * MINUTE : 0;
     const from = Math.floor((now() - zone) / step) * step + zone;
     const buckets = bars + AHEAD;
-    const span = { from: new Date(from).toISOString(), to: new Date(from + buckets * step).toISOString(), buckets };
-    const ask = async (topic) => (await get(`/v1/due${query({ ...span, topic })}`)).buckets.map(({ count }) => count);
+    const span = {
+      from: new Date(from).toISOString(),
+      to: new Date(from + buckets * step).toISOString(),
+      buckets,
+    };
+    const ask = async (topic) =>
+      (await get(`/v1/due${query({ ...span, topic })}`)).buckets.map(({ count }) => count);
     const { topics, isAll } = this.whose();
     const [total, ...each] = await Promise.all([isAll ? null : ask(), ...topics.map(ask)]);
     if (range !== this.range) return 0;
-    const series = topics.map((topic, at) => ({ topic, color: this.colorOf(topic, topics), counts: each[at] }));
+    const series = topics.map((topic, at) => ({
+      topic,
+      color: this.colorOf(topic, topics),
+      counts: each[at],
+    }));
     const known = (bar) => series.reduce((sum, { counts }) => sum + counts[bar], 0);
-    if (total) series.push({ topic: null, color: 0, counts: total.map((count, bar) => Math.max(0, count - known(bar))) });
+    if (total)
+      series.push({
+        topic: null,
+        color: 0,
+        counts: total.map((count, bar) => Math.max(0, count - known(bar))),
+      });
     this.data = { from, step, series, form: RANGES[range].form };
     this.redraw();
     return every;
@@ -71,7 +91,8 @@ export class DueChart {
 
   /** A topic keeps its colour while it is among those shown. */
   colorOf(topic, topics) {
-    for (const gone of [...this.colors.keys()].filter((name) => !topics.includes(name))) this.colors.delete(gone);
+    for (const gone of [...this.colors.keys()].filter((name) => !topics.includes(name)))
+      this.colors.delete(gone);
     if (!this.colors.has(topic)) {
       const taken = new Set(this.colors.values());
       this.colors.set(topic, [1, 2, 3, 4, 5, 6, 7].find((color) => !taken.has(color)) ?? 7);
@@ -82,7 +103,8 @@ export class DueChart {
   /** Moves the bars between two looks; a bar of a minute or more does not visibly move. */
   move() {
     if (this.signal.aborted) return;
-    if (this.range === 'minute' && this.data && !still.matches) this.group?.setAttribute('transform', this.shift());
+    if (this.range === 'minute' && this.data && !still.matches)
+      this.group?.setAttribute('transform', this.shift());
     requestAnimationFrame(() => this.move());
   }
 
@@ -100,12 +122,26 @@ export class DueChart {
     return h(
       'section',
       { class: 'card due', 'aria-label': t('due.title') },
-      h('div', { class: 'due-head' }, h('h2', {}, t('due.title')), h('p', { class: 'due-sum' }, this.summary()), segments(t('due.range'), ranges, this.range, (name) => this.choose(name))),
       h(
         'div',
-        { class: 'due-plot', ref: (element) => this.observer.observe(element), onpointermove: (event) => this.point(event), onpointerleave: () => this.point(null), onclick: () => this.pick() },
+        { class: 'due-head' },
+        h('h2', {}, t('due.title')),
+        h('p', { class: 'due-sum' }, this.summary()),
+        segments(t('due.range'), ranges, this.range, (name) => this.choose(name)),
+      ),
+      h(
+        'div',
+        {
+          class: 'due-plot',
+          ref: (element) => this.watch(element),
+          onpointermove: (event) => this.point(event),
+          onpointerleave: () => this.point(null),
+          onclick: () => this.pick(),
+        },
         this.width > 0 && this.plot(),
-        this.data && this.sums().every((sum) => sum === 0) && h('p', { class: 'due-empty muted', 'aria-hidden': 'true' }, t('due.nothing')),
+        this.data &&
+          this.sums().every((sum) => sum === 0) &&
+          h('p', { class: 'due-empty muted', 'aria-hidden': 'true' }, t('due.nothing')),
         this.hover !== null && this.data && this.tip(),
       ),
       this.legend(),
@@ -125,16 +161,35 @@ export class DueChart {
 
   legend() {
     const sums = this.data ? this.sums() : [];
-    const shown = this.data?.series.map((one, at) => ({ ...one, sum: sums[at] })).filter(({ sum, topic }) => sum > 0 || topic);
+    const shown = this.data?.series
+      .map((one, at) => ({ ...one, sum: sums[at] }))
+      .filter(({ sum, topic }) => sum > 0 || topic);
     if (!shown || (shown.length < 2 && !shown.some(({ topic }) => topic === null))) return null;
-    const name = ({ topic }) => (topic === null ? h('span', { class: 'muted' }, t('due.other')) : h('a', { href: `#/topics/${encodeURIComponent(topic)}` }, topic));
-    return h('ul', { class: 'legend' }, shown.map((one) => h('li', {}, h('i', { class: `swatch c${one.color}` }), name(one), h('span', { class: 'muted num' }, brief(one.sum)))));
+    const name = ({ topic }) =>
+      topic === null
+        ? h('span', { class: 'muted' }, t('due.other'))
+        : h('a', { href: `#/topics/${encodeURIComponent(topic)}` }, topic);
+    return h(
+      'ul',
+      { class: 'legend' },
+      shown.map((one) =>
+        h(
+          'li',
+          {},
+          h('i', { class: `swatch c${one.color}` }),
+          name(one),
+          h('span', { class: 'muted num' }, brief(one.sum)),
+        ),
+      ),
+    );
   }
 
   plot() {
     const series = this.data?.series ?? [];
     const bars = RANGES[this.range].bars + AHEAD;
-    const totals = Array.from({ length: bars }, (_, bar) => series.reduce((sum, { counts }) => sum + counts[bar], 0));
+    const totals = Array.from({ length: bars }, (_, bar) =>
+      series.reduce((sum, { counts }) => sum + counts[bar], 0),
+    );
     const ticks = niceTicks(Math.max(...totals, 1));
     const top = ticks.at(-1);
     const y = (count) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - count / top);
@@ -145,13 +200,26 @@ export class DueChart {
     return h(
       'svg',
       { width: this.width, height: HEIGHT, role: 'img', 'aria-label': this.spoken(totals) },
-      h('defs', {}, h('clipPath', { id: 'plot' }, h('rect', { x: LEFT, y: 0, width: Math.max(0, this.width - LEFT), height: HEIGHT }))),
+      h(
+        'defs',
+        {},
+        h(
+          'clipPath',
+          { id: 'plot' },
+          h('rect', { x: LEFT, y: 0, width: Math.max(0, this.width - LEFT), height: HEIGHT }),
+        ),
+      ),
       grid,
       this.data &&
         h(
           'g',
           { 'clip-path': 'url(#plot)' },
-          h('g', { ref: (element) => (this.group = element), transform: this.shift() }, this.bars(totals, y), this.labels()),
+          h(
+            'g',
+            { ref: (element) => (this.group = element), transform: this.shift() },
+            this.bars(totals, y),
+            this.labels(),
+          ),
         ),
     );
   }
@@ -168,9 +236,19 @@ export class DueChart {
         below += count;
         // What is there is seen, be it ever so few.
         const height = Math.max(y(below - count) - y(below), 1.5);
-        return h('rect', { class: `c${color}`, x: (bar * width + gap / 2).toFixed(2), y: y(below).toFixed(2), width: (width - gap).toFixed(2), height: height.toFixed(2) });
+        return h('rect', {
+          class: `c${color}`,
+          x: (bar * width + gap / 2).toFixed(2),
+          y: y(below).toFixed(2),
+          width: (width - gap).toFixed(2),
+          height: height.toFixed(2),
+        });
       });
-      return h('g', { key: from + bar * step, class: bar === this.hover ? 'bar hover' : 'bar' }, total > 0 && pieces);
+      return h(
+        'g',
+        { key: from + bar * step, class: bar === this.hover ? 'bar hover' : 'bar' },
+        total > 0 && pieces,
+      );
     });
   }
 
@@ -182,7 +260,13 @@ export class DueChart {
     const all = [];
     for (let at = first; at < from + (bars + AHEAD) * step; at += label) {
       const x = ((at - from) / step) * this.barWidth();
-      all.push(h('text', { key: `t${at}`, class: 'axis', x: x.toFixed(1), y: HEIGHT - 5, 'text-anchor': 'middle' }, time(at, form)));
+      all.push(
+        h(
+          'text',
+          { key: `t${at}`, class: 'axis', x: x.toFixed(1), y: HEIGHT - 5, 'text-anchor': 'middle' },
+          time(at, form),
+        ),
+      );
     }
     return all;
   }
@@ -198,7 +282,8 @@ export class DueChart {
     const box = event?.currentTarget.getBoundingClientRect();
     const gone = this.data ? (now() - this.data.from) / this.data.step : 0;
     const bar = event ? Math.floor((event.clientX - box.left - LEFT) / this.barWidth() + gone) : -1;
-    const hover = bar >= 0 && bar < RANGES[this.range].bars + AHEAD && event.clientX - box.left > LEFT ? bar : null;
+    const hover =
+      bar >= 0 && bar < RANGES[this.range].bars + AHEAD && event.clientX - box.left > LEFT ? bar : null;
     if (hover === this.hover) return;
     this.hover = hover;
     this.redraw();
@@ -213,14 +298,29 @@ export class DueChart {
   tip() {
     const { from, step, series } = this.data;
     const at = from + this.hover * step;
-    const rows = series.map(({ topic, color, counts }) => ({ topic, color, count: counts[this.hover] })).filter(({ count }) => count);
+    const rows = series
+      .map(({ topic, color, counts }) => ({ topic, color, count: counts[this.hover] }))
+      .filter(({ count }) => count);
     const left = LEFT + (this.hover - (now() - from) / step + 0.5) * this.barWidth();
     const total = rows.reduce((sum, { count }) => sum + count, 0);
     return h(
       'div',
       { class: left > this.width / 2 ? 'tip left' : 'tip', style: { left: `${left.toFixed(0)}px` } },
-      h('p', { class: 'tip-time' }, time(at, step === DAY ? 'day' : 'near'), h('strong', { class: 'num' }, num(total))),
-      rows.map(({ topic, color, count }) => h('p', {}, h('i', { class: `swatch c${color}` }), h('span', { class: 'tip-name' }, topic ?? t('due.other')), h('span', { class: 'num' }, num(count)))),
+      h(
+        'p',
+        { class: 'tip-time' },
+        time(at, step === DAY ? 'day' : 'near'),
+        h('strong', { class: 'num' }, num(total)),
+      ),
+      rows.map(({ topic, color, count }) =>
+        h(
+          'p',
+          {},
+          h('i', { class: `swatch c${color}` }),
+          h('span', { class: 'tip-name' }, topic ?? t('due.other')),
+          h('span', { class: 'num' }, num(count)),
+        ),
+      ),
     );
   }
 }
@@ -229,6 +329,8 @@ export class DueChart {
 export function niceTicks(most) {
   const rough = most / 4;
   const size = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
-  const step = [1, 2, 5, 10].map((factor) => factor * size).find((step) => step >= rough && Number.isInteger(step));
+  const step = [1, 2, 5, 10]
+    .map((factor) => factor * size)
+    .find((step) => step >= rough && Number.isInteger(step));
   return Array.from({ length: Math.ceil(most / step) + 1 }, (_, at) => at * step);
 }

@@ -73,7 +73,11 @@ export function show(title, ...kids) {
         { class: 'dialog-body' },
         h('h2', {}, title),
         kids,
-        h('div', { class: 'dialog-actions' }, button(t('close'), () => dialog.close())),
+        h(
+          'div',
+          { class: 'dialog-actions' },
+          button(t('close'), () => dialog.close()),
+        ),
       ),
     ),
   );
@@ -114,7 +118,16 @@ function drawSaid() {
         { key: word.key, class: `toast ${word.kind}` },
         h('span', {}, word.text),
         word.href && h('a', { href: word.href, onclick: () => forget(word) }, word.hrefText),
-        h('button', { type: 'button', class: 'button icon-only quiet', 'aria-label': t('close'), onclick: () => forget(word) }, icon('close')),
+        h(
+          'button',
+          {
+            type: 'button',
+            class: 'button icon-only quiet',
+            'aria-label': t('close'),
+            onclick: () => forget(word),
+          },
+          icon('close'),
+        ),
       ),
     ),
   );

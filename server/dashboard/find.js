@@ -46,8 +46,24 @@ export class Finder {
         onblur: () => this.close(),
       }),
       h('kbd', { 'aria-hidden': 'true' }, '/'),
-      h('div', { id: 'found', class: 'found', role: 'listbox', 'aria-label': t('find.label'), hidden: !this.open || !options.length }, options.map((option, at) => this.option(option, at))),
-      h('div', { class: 'found', role: 'status', hidden: !this.open || options.length > 0 }, this.open && this.found && options.length === 0 ? h('p', { class: 'muted' }, t('find.nothing', { text: this.text })) : h('p', { class: 'muted' }, t('find.searching'))),
+      h(
+        'div',
+        {
+          id: 'found',
+          class: 'found',
+          role: 'listbox',
+          'aria-label': t('find.label'),
+          hidden: !this.open || !options.length,
+        },
+        options.map((option, at) => this.option(option, at)),
+      ),
+      h(
+        'div',
+        { class: 'found', role: 'status', hidden: !this.open || options.length > 0 },
+        this.open && this.found && options.length === 0
+          ? h('p', { class: 'muted' }, t('find.nothing', { text: this.text }))
+          : h('p', { class: 'muted' }, t('find.searching')),
+      ),
     );
   }
 
@@ -57,17 +73,36 @@ export class Finder {
       event.preventDefault();
       this.go(href);
     };
-    return h('a', { id: `found-${at}`, role: 'option', tabindex: '-1', href, 'aria-selected': String(at === this.chosen), onpointerdown }, kids);
+    return h(
+      'a',
+      {
+        id: `found-${at}`,
+        role: 'option',
+        tabindex: '-1',
+        href,
+        'aria-selected': String(at === this.chosen),
+        onpointerdown,
+      },
+      kids,
+    );
   }
 
   options() {
     const jobs = (this.found?.jobs ?? []).slice(0, JOBS).map(({ topic, id, state }) => ({
       href: `#/jobs/${enc(topic)}/${enc(id)}`,
-      kids: [icon('jobs'), h('span', { class: 'found-name' }, id, h('span', { class: 'muted' }, ` ${topic}`)), badge(state)],
+      kids: [
+        icon('jobs'),
+        h('span', { class: 'found-name' }, id, h('span', { class: 'muted' }, ` ${topic}`)),
+        badge(state),
+      ],
     }));
     const topics = (this.found?.topics ?? []).map(({ topic }) => ({
       href: `#/topics/${enc(topic)}`,
-      kids: [icon('topics'), h('span', { class: 'found-name' }, topic), h('span', { class: 'muted' }, t('find.topic'))],
+      kids: [
+        icon('topics'),
+        h('span', { class: 'found-name' }, topic),
+        h('span', { class: 'muted' }, t('find.topic')),
+      ],
     }));
     return [...jobs, ...topics];
   }

@@ -44,9 +44,15 @@ export const compact = (value) => written(value, '', ':');
 
 function written(value, line, colon) {
   const inner = line && `${line}  `;
-  const all = (open, items, close) => (items.length ? open + inner + items.join(`,${inner}`) + line + close : open + close);
+  const all = (open, items, close) =>
+    items.length ? open + inner + items.join(`,${inner}`) + line + close : open + close;
   if (value instanceof Num) return value.text;
-  if (Array.isArray(value)) return all('[', value.map((item) => written(item, inner, colon)), ']');
+  if (Array.isArray(value))
+    return all(
+      '[',
+      value.map((item) => written(item, inner, colon)),
+      ']',
+    );
   if (!(value instanceof Map)) return JSON.stringify(value);
   const fields = [...value].map(([name, item]) => JSON.stringify(name) + colon + written(item, inner, colon));
   return all('{', fields, '}');

@@ -55,7 +55,12 @@ export function lateness(name) {
   const counts = isRecent ? recent : last[name];
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (total === 0) return undefined;
-  return { isRecent, total, p50: quantile(last.bounds_ms, counts, total, 0.5), p99: quantile(last.bounds_ms, counts, total, 0.99) };
+  return {
+    isRecent,
+    total,
+    p50: quantile(last.bounds_ms, counts, total, 0.5),
+    p99: quantile(last.bounds_ms, counts, total, 0.99),
+  };
 }
 
 /** The upper bound of the class that it falls in; `over` if that is the open one. */
@@ -63,13 +68,15 @@ export function quantile(bounds, counts, total, share) {
   let seen = 0;
   for (let at = 0; at < counts.length; at += 1) {
     seen += counts[at];
-    if (seen >= total * share) return at < bounds.length ? { ms: bounds[at] } : { ms: bounds.at(-1), over: true };
+    if (seen >= total * share)
+      return at < bounds.length ? { ms: bounds[at] } : { ms: bounds.at(-1), over: true };
   }
   return { ms: bounds.at(-1), over: true };
 }
 
 /** Jobs of a topic that may still be handed out, or were given up. */
-export const held = ({ delayed, ready, reserved, retry, held, dead }) => delayed + ready + reserved + retry + held + dead;
+export const held = ({ delayed, ready, reserved, retry, held, dead }) =>
+  delayed + ready + reserved + retry + held + dead;
 /** Those that a time stands for. */
 export const waiting = ({ delayed, retry }) => delayed + retry;
 
@@ -88,7 +95,7 @@ export async function askTopics(signal) {
   let cursor;
   do {
     const page = await get(`/v1/topics${query({ limit: PAGE, cursor })}`);
-    if (signal?.aborted) return undefined;
+    signal.throwIfAborted();
     for (const topic of page.topics) all.push(topic);
     cursor = page.cursor;
   } while (cursor && all.length < TOPICS_MAX);

@@ -20,7 +20,15 @@ const VIEWS = {
   add: () => import('./views/add.js'),
 };
 /** What the menu has, each with the key that follows `g`. */
-const MENU = [['overview', 'o'], ['topics', 't'], ['jobs', 'j'], ['dead', 'd'], ['delivery', 'p'], ['nodes', 'n'], ['add', 'a']];
+const MENU = [
+  ['overview', 'o'],
+  ['topics', 't'],
+  ['jobs', 'j'],
+  ['dead', 'd'],
+  ['delivery', 'p'],
+  ['nodes', 'n'],
+  ['add', 'a'],
+];
 const THEMES = ['auto', 'light', 'dark'];
 
 const app = document.getElementById('app');
@@ -35,8 +43,19 @@ let theme = document.documentElement.dataset.theme ?? 'auto';
 function route() {
   const [path, search = ''] = location.hash.replace(/^#\/?/, '').split('?');
   const [head = '', ...params] = path.split('/').map(decode);
-  const name = head === '' ? 'overview' : head === 'topics' && params.length ? 'topic' : head === 'jobs' && params.length > 1 ? 'job' : head;
-  return { name: name in VIEWS ? name : 'overview', params, query: Object.fromEntries(new URLSearchParams(search)) };
+  const name =
+    head === ''
+      ? 'overview'
+      : head === 'topics' && params.length
+        ? 'topic'
+        : head === 'jobs' && params.length > 1
+          ? 'job'
+          : head;
+  return {
+    name: name in VIEWS ? name : 'overview',
+    params,
+    query: Object.fromEntries(new URLSearchParams(search)),
+  };
 }
 
 function decode(part) {
@@ -81,8 +100,18 @@ function frame() {
   return [
     h('a', { class: 'skip', href: '#main', onclick: skip }, t('skip')),
     h('header', { class: 'top' }, brand(), menuButton(), finder.draw(), status()),
-    h('nav', { id: 'menu', class: menuOpen ? 'menu open' : 'menu', 'aria-label': t('menu') }, menu(), choices()),
-    h('main', { id: 'main', tabindex: '-1' }, banner(), view?.draw() ?? h('p', { class: 'muted loading' }, t('loading'))),
+    h(
+      'nav',
+      { id: 'menu', class: menuOpen ? 'menu open' : 'menu', 'aria-label': t('menu') },
+      menu(),
+      choices(),
+    ),
+    h(
+      'main',
+      { id: 'main', tabindex: '-1' },
+      banner(),
+      view?.draw() ?? h('p', { class: 'muted loading' }, t('loading')),
+    ),
     h('div', { class: 'toasts', role: 'status', 'aria-live': 'polite', ref: sayIn }),
     h('div', { class: 'tasks', role: 'region', 'aria-label': t('tasks'), ref: tasksIn }),
   ];
@@ -94,7 +123,12 @@ function skip(event) {
 }
 
 function brand() {
-  return h('a', { class: 'brand', href: '#/' }, h('img', { src: 'dashboard/icon.svg', alt: '', width: 24, height: 24 }), h('span', {}, 'Linger'));
+  return h(
+    'a',
+    { class: 'brand', href: '#/', 'aria-label': 'Linger' },
+    h('img', { src: 'dashboard/icon.svg', alt: '', width: 24, height: 24 }),
+    h('span', {}, 'Linger'),
+  );
 }
 
 function menuButton() {
@@ -102,7 +136,18 @@ function menuButton() {
     menuOpen = !menuOpen;
     redraw();
   };
-  return h('button', { type: 'button', class: 'button icon-only quiet menu-button', 'aria-label': t('menu'), 'aria-expanded': String(menuOpen), 'aria-controls': 'menu', onclick: toggle }, icon(menuOpen ? 'close' : 'menu'));
+  return h(
+    'button',
+    {
+      type: 'button',
+      class: 'button icon-only quiet menu-button',
+      'aria-label': t('menu'),
+      'aria-expanded': String(menuOpen),
+      'aria-controls': 'menu',
+      onclick: toggle,
+    },
+    icon(menuOpen ? 'close' : 'menu'),
+  );
 }
 
 function menu() {
@@ -141,16 +186,40 @@ function choices() {
   return h(
     'div',
     { class: 'choices' },
-    h('button', { type: 'button', class: 'button quiet theme', onclick: setTheme, title: t('theme.next', { next: t(`theme.${next}`) }) }, icon({ auto: 'auto', light: 'sun', dark: 'moon' }[theme]), h('span', {}, t(`theme.${theme}`))),
-    h('button', { type: 'button', class: 'button quiet language', lang: other, onclick: () => choose(other) }, LANGUAGES[other]),
+    h(
+      'button',
+      {
+        type: 'button',
+        class: 'button quiet theme',
+        onclick: setTheme,
+        title: t('theme.next', { next: t(`theme.${next}`) }),
+      },
+      icon({ auto: 'auto', light: 'sun', dark: 'moon' }[theme]),
+      h('span', {}, t(`theme.${theme}`)),
+    ),
+    h(
+      'button',
+      { type: 'button', class: 'button quiet language', lang: other, onclick: () => choose(other) },
+      LANGUAGES[other],
+    ),
     h('button', { type: 'button', class: 'button quiet', onclick: help }, t('help.open')),
-    h('p', { class: 'version' }, h('a', { href: 'docs' }, t('menu.api')), stats?.version && h('span', {}, `Linger ${stats.version}`)),
+    h(
+      'p',
+      { class: 'version' },
+      h('a', { href: 'docs' }, t('menu.api')),
+      stats?.version && h('span', {}, `Linger ${stats.version}`),
+    ),
   );
 }
 
 function status() {
   const word = link.away ? 'away' : 'live';
-  return h('span', { class: `status ${word}`, title: link.why }, h('i', {}), h('span', {}, t(`link.${word}`)));
+  return h(
+    'span',
+    { class: `status ${word}`, title: link.why },
+    h('i', {}),
+    h('span', {}, t(`link.${word}`)),
+  );
 }
 
 /** Says that what is shown is not what is. */
@@ -165,7 +234,13 @@ function banner() {
       'div',
       { class: 'banner' },
       icon('warn'),
-      h('p', {}, h('strong', {}, words), ' ', h('span', { 'aria-hidden': 'true' }, t('link.next', { count: seconds }))),
+      h(
+        'p',
+        {},
+        h('strong', {}, words),
+        ' ',
+        h('span', { 'aria-hidden': 'true' }, t('link.next', { count: seconds })),
+      ),
       button(t('link.retry'), probe, { kind: 'small' }),
     ),
   );
@@ -186,9 +261,21 @@ async function askKey() {
 }
 
 function help() {
-  const rows = [['/', t('help.find')], ...MENU.map(([name, key]) => [`g ${key}`, t(`menu.${name}`)]), ['?', t('help.help')], ['Esc', t('help.esc')]];
+  const rows = [
+    ['/', t('help.find')],
+    ...MENU.map(([name, key]) => [`g ${key}`, t(`menu.${name}`)]),
+    ['?', t('help.help')],
+    ['Esc', t('help.esc')],
+  ];
   const keys = (text) => text.split(' ').map((key) => h('kbd', {}, key));
-  show(t('help.title'), h('dl', { class: 'keys' }, rows.map(([key, what]) => h('div', {}, h('dt', {}, keys(key)), h('dd', {}, what)))));
+  show(
+    t('help.title'),
+    h(
+      'dl',
+      { class: 'keys' },
+      rows.map(([key, what]) => h('div', {}, h('dt', {}, keys(key)), h('dd', {}, what))),
+    ),
+  );
 }
 
 let afterG = false;
@@ -198,7 +285,8 @@ function onKey(event) {
     menuOpen = false;
     redraw();
   }
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]'))
+    return;
   const to = afterG && MENU.find(([, key]) => key === event.key);
   afterG = event.key === 'g';
   if (to) location.hash = to[0] === 'overview' ? '#/' : `#/${to[0]}`;

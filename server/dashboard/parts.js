@@ -26,7 +26,11 @@ const ICONS = {
 
 /** A drawing beside words; it says nothing by itself. */
 export function icon(name) {
-  return h('svg', { class: 'icon', viewBox: '0 0 24 24', 'aria-hidden': 'true' }, h('path', { d: ICONS[name] }));
+  return h(
+    'svg',
+    { class: 'icon', viewBox: '0 0 24 24', 'aria-hidden': 'true' },
+    h('path', { d: ICONS[name] }),
+  );
 }
 
 /** The state of a job. */
@@ -48,18 +52,34 @@ export function moment(at, { far = true } = {}) {
 /** Both at once. */
 export function moments(at) {
   if (at == null) return '–';
-  return h('time', { datetime: at, title: time(at, 'exact') }, when(at), h('span', { class: 'muted' }, ` · ${fromNow(at)}`));
+  return h(
+    'time',
+    { datetime: at, title: time(at, 'exact') },
+    when(at),
+    h('span', { class: 'muted' }, ` · ${fromNow(at)}`),
+  );
 }
 
 export function button(text, onclick, { kind = '', iconName, ...props } = {}) {
-  return h('button', { type: 'button', class: `button ${kind}`, onclick, ...props }, iconName && icon(iconName), h('span', {}, text));
+  return h(
+    'button',
+    { type: 'button', class: `button ${kind}`, onclick, ...props },
+    iconName && icon(iconName),
+    h('span', {}, text),
+  );
 }
 
 export function card(title, { extra, cls = '' } = {}, ...kids) {
   return h(
     'section',
     { class: `card ${cls}`, 'aria-label': title },
-    title && h('header', { class: 'card-head' }, h('h2', {}, title), extra && h('div', { class: 'card-extra' }, extra)),
+    title &&
+      h(
+        'header',
+        { class: 'card-head' },
+        h('h2', {}, title),
+        extra && h('div', { class: 'card-extra' }, extra),
+      ),
     kids,
   );
 }
@@ -67,7 +87,11 @@ export function card(title, { extra, cls = '' } = {}, ...kids) {
 /** Names and what they are. */
 export function facts(pairs) {
   const given = pairs.filter((pair) => pair && pair[1] != null && pair[1] !== false);
-  return h('dl', { class: 'facts' }, given.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
+  return h(
+    'dl',
+    { class: 'facts' },
+    given.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))),
+  );
 }
 
 /** A number that stands for itself. */
@@ -97,7 +121,11 @@ export function copyButton(text, label = t('copy')) {
     currentTarget.dataset.done = '';
     currentTarget.onblur = () => delete currentTarget.dataset.done;
   };
-  return h('button', { type: 'button', class: 'button small copy', onclick: copy, 'aria-label': label, title: label }, icon('copy'));
+  return h(
+    'button',
+    { type: 'button', class: 'button small copy', onclick: copy, 'aria-label': label, title: label },
+    icon('copy'),
+  );
 }
 
 async function copyText(text) {
@@ -120,7 +148,11 @@ export function segments(label, options, value, onchange) {
     'div',
     { class: 'segments', role: 'group', 'aria-label': label },
     options.map(([name, text]) =>
-      h('button', { type: 'button', 'aria-pressed': String(name === value), onclick: () => onchange(name) }, text),
+      h(
+        'button',
+        { type: 'button', 'aria-pressed': String(name === value), onclick: () => onchange(name) },
+        text,
+      ),
     ),
   );
 }
@@ -130,7 +162,11 @@ export function field(id, label, { hint, type = 'text', options, rows, cls = '',
   const about = hint && { 'aria-describedby': `${id}-hint` };
   const common = { id, name: id, ...about, ...props };
   const control = options
-    ? h('select', common, options.map(([value, text]) => h('option', { value }, text)))
+    ? h(
+        'select',
+        common,
+        options.map(([value, text]) => h('option', { value }, text)),
+      )
     : rows
       ? h('textarea', { rows, spellcheck: 'false', ...common })
       : h('input', { type, autocomplete: 'off', spellcheck: 'false', ...common });
@@ -151,7 +187,14 @@ export function spark(values, { cls = '', label } = {}) {
   const line = points.length ? `M${points.join('L')}` : '';
   return h(
     'svg',
-    { class: `spark ${cls}`, viewBox: '0 0 100 32', preserveAspectRatio: 'none', role: label ? 'img' : null, 'aria-label': label, 'aria-hidden': label ? null : 'true' },
+    {
+      class: `spark ${cls}`,
+      viewBox: '0 0 100 32',
+      preserveAspectRatio: 'none',
+      role: label ? 'img' : null,
+      'aria-label': label,
+      'aria-hidden': label ? null : 'true',
+    },
     line && h('path', { class: 'spark-area', d: `${line}L100,32L${x(0).toFixed(1)},32Z` }),
     line && h('path', { class: 'spark-line', d: line }),
   );

@@ -50,11 +50,26 @@ export class Table {
     const height = narrow.matches ? ROW_NARROW : ROW;
     const [first, last] = this.inSight(rows.length);
     Object.assign(this, { first, last });
-    const gap = (key, rowCount) => h('tr', { key, class: 'gap', 'aria-hidden': 'true', style: { height: `${rowCount * height}px` } });
+    const gap = (key, rowCount) =>
+      h('tr', { key, class: 'gap', 'aria-hidden': 'true', style: { height: `${rowCount * height}px` } });
     return h(
       'table',
-      { class: 'table', role: 'table', 'aria-label': this.label, 'aria-rowcount': rows.length + 1, ref: (element) => (this.element = element) },
-      h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, this.columns.map((column) => this.head(column)))),
+      {
+        class: 'table',
+        role: 'table',
+        'aria-label': this.label,
+        'aria-rowcount': rows.length + 1,
+        ref: (element) => (this.element = element),
+      },
+      h(
+        'thead',
+        { role: 'rowgroup' },
+        h(
+          'tr',
+          { role: 'row' },
+          this.columns.map((column) => this.head(column)),
+        ),
+      ),
       h(
         'tbody',
         { role: 'rowgroup' },
@@ -83,8 +98,25 @@ export class Table {
 
   row(row, at) {
     const cells = this.columns.map(({ title, cell, cls = '', minor }) =>
-      h('td', { role: 'cell', class: `${cls} ${minor ? 'minor' : ''}`, 'data-label': typeof title === 'string' ? title : null }, cell(row)),
+      h(
+        'td',
+        {
+          role: 'cell',
+          class: `${cls} ${minor ? 'minor' : ''}`,
+          'data-label': typeof title === 'string' ? title : null,
+        },
+        cell(row),
+      ),
     );
-    return h('tr', { key: `row ${this.keyOf(row)}`, role: 'row', 'aria-rowindex': at + 2, class: this.rowClass?.(row) ?? '' }, cells);
+    return h(
+      'tr',
+      {
+        key: `row ${this.keyOf(row)}`,
+        role: 'row',
+        'aria-rowindex': at + 2,
+        class: this.rowClass?.(row) ?? '',
+      },
+      cells,
+    );
   }
 }

@@ -14,12 +14,13 @@ export function h(tag, props, ...kids) {
   return { tag, props: props ?? {}, kids: flat(kids) };
 }
 
-function flat(kids, into = []) {
-  for (const kid of kids) {
-    if (Array.isArray(kid)) flat(kid, into);
-    else if (kid == null || kid === false || kid === true) continue;
-    else into.push(typeof kid === 'object' ? kid : { text: String(kid) });
-  }
+/** Each child remembers its place among those that are left out, too, so that it is known again. */
+function flat(kids, into = [], place = '') {
+  kids.forEach((kid, at) => {
+    if (Array.isArray(kid)) flat(kid, into, `${place}${at}.`);
+    else if (kid == null || kid === false || kid === true) return;
+    else into.push(Object.assign(typeof kid === 'object' ? kid : { text: String(kid) }, { place: place + at }));
+  });
   return into;
 }
 
@@ -73,9 +74,9 @@ function patch(old, next) {
 
 function patchKids(parent, old, next) {
   const rest = new Map();
-  old.forEach((kid, at) => rest.set(nameOf(kid, at), kid));
-  const before = next.map((kid, at) => {
-    const name = nameOf(kid, at);
+  for (const kid of old) rest.set(nameOf(kid), kid);
+  const before = next.map((kid) => {
+    const name = nameOf(kid);
     const found = rest.get(name);
     rest.delete(name);
     return found;
@@ -89,7 +90,6 @@ function patchKids(parent, old, next) {
   });
 }
 
-function nameOf(kid, at) {
-  const key = kid.props?.key;
-  return key === undefined ? `${at} ${kid.tag ?? ''}` : `key ${kid.tag} ${key}`;
+function nameOf({ tag = '', props, place }) {
+  return props?.key === undefined ? `${place} ${tag}` : `key ${tag} ${props.key}`;
 }

@@ -50,7 +50,8 @@ const share = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionD
 
 /** A number in full, and one that may be cut: 1.2M. */
 export const num = (value) => (value == null ? '–' : whole.format(value));
-export const brief = (value) => (value == null ? '–' : value < 10_000 ? whole.format(value) : short.format(value));
+export const brief = (value) =>
+  value == null ? '–' : value < 10_000 ? whole.format(value) : short.format(value);
 export const percent = (value) => share.format(value);
 /** So many a second. */
 export function rate(value) {
@@ -81,12 +82,22 @@ export function span(ms) {
   return unit('day', ms / 86_400_000, 2);
 }
 function unit(name, value, digits = 2) {
-  const style = { style: 'unit', unit: name, unitDisplay: 'short', maximumSignificantDigits: Math.max(digits, String(Math.round(value)).length) };
+  const style = {
+    style: 'unit',
+    unit: name,
+    unitDisplay: 'short',
+    maximumSignificantDigits: Math.max(digits, String(Math.round(value)).length),
+  };
   return new Intl.NumberFormat(locale, style).format(value);
 }
 
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'always', style: 'short' });
-const STEPS = [['second', 1_000], ['minute', 60_000], ['hour', 3_600_000], ['day', 86_400_000]];
+const STEPS = [
+  ['second', 1_000],
+  ['minute', 60_000],
+  ['hour', 3_600_000],
+  ['day', 86_400_000],
+];
 /** How far from now: in 5 min, 3 days ago. */
 export function fromNow(time) {
   const away = Date.parse(time) - now();
@@ -96,10 +107,41 @@ export function fromNow(time) {
 }
 
 const FORMATS = {
-  full: { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit' },
-  exact: { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, timeZoneName: 'short' },
-  words: { weekday: 'long', month: 'long', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit' },
-  words_year: { weekday: 'long', year: 'numeric', month: 'long', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit' },
+  full: {
+    year: 'numeric',
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+  },
+  exact: {
+    year: 'numeric',
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    fractionalSecondDigits: 3,
+    timeZoneName: 'short',
+  },
+  words: {
+    weekday: 'long',
+    month: 'long',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+  },
+  words_year: {
+    weekday: 'long',
+    year: 'numeric',
+    month: 'long',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+  },
   second: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
   minute: { hour: '2-digit', minute: '2-digit' },
   day: { month: 'short', day: 'numeric' },

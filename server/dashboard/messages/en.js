@@ -40,7 +40,8 @@ export default {
   'buckets.hint': 'Point at a bucket to see who holds it. The stronger the colour, the busier it is.',
   'buckets.nobody': 'changing hands',
   'buckets.none': 'No buckets',
-  'buckets.none_text': 'A server with a folder is alone and sees to everything itself. Servers that share a store on Redis divide it into 256 buckets.',
+  'buckets.none_text':
+    'A server with a folder is alone and sees to everything itself. Servers that share a store on Redis divide it into 256 buckets.',
   'buckets.one': 'Bucket {number}: held by {name}, {load} jobs made ready a second, fence {fence}',
   'buckets.one_free': 'Bucket {number}: changing hands, {load} jobs made ready a second',
   'buckets.spoken': 'A map of {count} buckets held by {nodes} servers; {free} are changing hands',
@@ -71,7 +72,8 @@ export default {
   copy: 'Copy',
   'dead.count': { one: '{count} dead', other: '{count} dead' },
   'dead.empty': 'The shelf is empty',
-  'dead.empty_text': 'Jobs whose attempts are used up end here, by topic and error, and can be sent on their way again.',
+  'dead.empty_text':
+    'Jobs whose attempts are used up end here, by topic and error, and can be sent on their way again.',
   'dead.look': 'Look at them',
   'dead.redrive': 'Redrive',
   'dead.redrive_all': 'Redrive all of them',
@@ -83,7 +85,8 @@ export default {
   'dest.first': 'The first {count} are shown.',
   'dest.name': 'Destination',
   'dest.none': 'Nothing was pushed yet',
-  'dest.none_text': 'Give a job or a topic a target, such as https://shop.example/hooks, and Linger calls it when the job is due.',
+  'dest.none_text':
+    'Give a job or a topic a target, such as https://shop.example/hooks, and Linger calls it when the job is due.',
   'dest.open': 'open',
   'dest.opens': 'when it is tried again',
   'dest.probing': 'probing',
@@ -105,10 +108,22 @@ export default {
   'due.nothing': 'Nothing falls due in this time.',
   'due.other': 'all others',
   'due.range': 'How far to look ahead',
-  'due.sum_day': { one: '{count} job falls due in the coming day.', other: '{count} jobs fall due in the coming day.' },
-  'due.sum_hour': { one: '{count} job falls due in the coming hour.', other: '{count} jobs fall due in the coming hour.' },
-  'due.sum_minute': { one: '{count} job falls due in the coming minute.', other: '{count} jobs fall due in the coming minute.' },
-  'due.sum_month': { one: '{count} job falls due in the coming month.', other: '{count} jobs fall due in the coming month.' },
+  'due.sum_day': {
+    one: '{count} job falls due in the coming day.',
+    other: '{count} jobs fall due in the coming day.',
+  },
+  'due.sum_hour': {
+    one: '{count} job falls due in the coming hour.',
+    other: '{count} jobs fall due in the coming hour.',
+  },
+  'due.sum_minute': {
+    one: '{count} job falls due in the coming minute.',
+    other: '{count} jobs fall due in the coming minute.',
+  },
+  'due.sum_month': {
+    one: '{count} job falls due in the coming month.',
+    other: '{count} jobs fall due in the coming month.',
+  },
   'due.title': 'What falls due',
   'empty.action': { one: 'Remove {count} job', other: 'Remove {count} jobs' },
   'empty.done': { one: '{count} job of {topic} is gone.', other: '{count} jobs of {topic} are gone.' },
@@ -126,7 +141,7 @@ export default {
   'find.placeholder': 'Find a job or topic',
   'find.searching': 'Looking…',
   'find.topic': 'topic',
-  'fresh.add': 'Add a job that is due in half a minute:',
+  'fresh.add': 'Add a job that is due in ten seconds:',
   'fresh.by_hand': 'Or add one with a form.',
   'fresh.finish': 'Say that it is finished:',
   'fresh.pop': 'Wait for it, as a worker does:',
@@ -152,7 +167,8 @@ export default {
   'job.id': 'Id',
   'job.last_error': 'Last error',
   'job.missing': 'There is no such job',
-  'job.missing_text': 'It may have been finished or deleted. Finished jobs stay visible for as long as “retain” says.',
+  'job.missing_text':
+    'It may have been finished or deleted. Finished jobs stay visible for as long as “retain” says.',
   'job.no_history': 'Nothing has happened to it yet.',
   'job.number': 'Number',
   'job.occurrence': 'Occurrence',
@@ -255,8 +271,12 @@ export default {
   'rates.workers': 'Workers waiting',
   'redrive.action': { one: 'Redrive {count} job', other: 'Redrive {count} jobs' },
   'redrive.at_once': 'all at once',
-  'redrive.done': { one: '{count} dead job of {topic} is on its way again.', other: '{count} dead jobs of {topic} are on their way again.' },
-  'redrive.hint': 'With a rate this page does it bit by bit: keep it open until it is done. It can be stopped.',
+  'redrive.done': {
+    one: '{count} dead job of {topic} is on its way again.',
+    other: '{count} dead jobs of {topic} are on their way again.',
+  },
+  'redrive.hint':
+    'With a rate this page does it bit by bit: keep it open until it is done. It can be stopped.',
   'redrive.rate': 'Jobs a second',
   'redrive.task': 'Redriving {topic}',
   'redrive.text': 'Dead jobs of {topic} that are made ready again, with all their attempts: {count}.',
@@ -344,7 +364,8 @@ export default {
   'settings.edit': 'Edit settings',
   'settings.none': 'All as the server has it by default.',
   'settings.save': 'Save',
-  'settings.text': 'These hold for jobs that do not say otherwise, those that wait already included. What is empty is as the server has it.',
+  'settings.text':
+    'These hold for jobs that do not say otherwise, those that wait already included. What is empty is as the server has it.',
   'settings.title': 'Settings',
   skip: 'Skip to the content',
   'state.dead': 'Dead',
@@ -414,7 +435,8 @@ export default {
   'workers.expires': 'Known for',
   'workers.live': 'live',
   'workers.none': 'No worker has registered',
-  'workers.none_text': 'Applications register their instances with POST /v1/workers; jobs with the target worker:APP go to them.',
+  'workers.none_text':
+    'Applications register their instances with POST /v1/workers; jobs with the target worker:APP go to them.',
   'workers.title': 'Workers',
   'workers.topics': 'Topics',
 };

@@ -40,7 +40,8 @@ export default {
   'buckets.hint': '指向一个桶可查看由谁持有。颜色越深越繁忙。',
   'buckets.nobody': '正在转手',
   'buckets.none': '没有桶',
-  'buckets.none_text': '使用文件夹的服务器独自负责一切。共用 Redis 存储的服务器把它分成 256 个桶，各自负责一部分。',
+  'buckets.none_text':
+    '使用文件夹的服务器独自负责一切。共用 Redis 存储的服务器把它分成 256 个桶，各自负责一部分。',
   'buckets.one': '桶 {number}：由 {name} 持有，每秒 {load} 个任务就绪，栅栏 {fence}',
   'buckets.one_free': '桶 {number}：正在转手，每秒 {load} 个任务就绪',
   'buckets.spoken': '{count} 个桶的分布图，由 {nodes} 台服务器持有；{free} 个正在转手',
@@ -126,7 +127,7 @@ export default {
   'find.placeholder': '查找任务或主题',
   'find.searching': '正在查找…',
   'find.topic': '主题',
-  'fresh.add': '添加一个半分钟后到期的任务：',
+  'fresh.add': '添加一个十秒后到期的任务：',
   'fresh.by_hand': '也可以用表单添加。',
   'fresh.finish': '告知它已完成：',
   'fresh.pop': '像工作者那样等待它：',

@@ -9,7 +9,18 @@ import { h } from '../ui.js';
 import { t } from '../words.js';
 
 const KINDS = ['json', 'text', 'base64'];
-const TEXTS = ['id', 'delay', 'ttr', 'target', 'confirm', 'envelope', 'retain', 'on_conflict', 'content_type', 'traceparent'];
+const TEXTS = [
+  'id',
+  'delay',
+  'ttr',
+  'target',
+  'confirm',
+  'envelope',
+  'retain',
+  'on_conflict',
+  'content_type',
+  'traceparent',
+];
 
 export function open({ query, redraw }) {
   let start = { topic: query.topic ?? '', kind: 'json', body: '' };
@@ -29,7 +40,9 @@ export function open({ query, redraw }) {
   /** What would be sent, as text; or why nothing can be. */
   const request = () => {
     try {
-      return { text: form ? written(Object.fromEntries(new FormData(form))) : written({ ...blank(), ...start }) };
+      return {
+        text: form ? written(Object.fromEntries(new FormData(form))) : written({ ...blank(), ...start }),
+      };
     } catch (error) {
       return { error };
     }
@@ -43,46 +56,122 @@ export function open({ query, redraw }) {
       redraw();
       try {
         const job = await send('POST', '/v1/jobs', text);
-        say(t('add.done', { id: job.id }), { href: `#/jobs/${enc(job.topic)}/${enc(job.id)}`, hrefText: t('add.look') });
+        say(t('add.done', { id: job.id }), {
+          href: `#/jobs/${enc(job.topic)}/${enc(job.id)}`,
+          hrefText: t('add.look'),
+        });
       } catch (refused) {
         trouble = refused;
       }
       busy = false;
     }
     redraw();
-    if (trouble?.field) form.elements[{ body: 'body', body_base64: 'body', at: 'at' }[trouble.field] ?? trouble.field]?.focus?.();
+    if (trouble?.field)
+      form.elements[
+        { body: 'body', body_base64: 'body', at: 'at' }[trouble.field] ?? trouble.field
+      ]?.focus?.();
   };
   const draw = () => [
-    h('div', { class: 'head' }, h('h1', { tabindex: '-1' }, query.clone ? t('add.clone', { id: query.clone }) : t('menu.add'))),
-    !ready && h('p', { class: 'muted loading' }, t('loading')),
-    ready && h(
+    h(
       'div',
-      { class: 'columns add' },
-      h('form', { class: 'card fields', onsubmit: submit, oninput: redraw, onchange: redraw, ref: (element) => (form = element), novalidate: true }, fields(start), trouble && h('p', { class: 'trouble', role: 'alert' }, trouble.message), h('div', { class: 'form-actions' }, h('button', { type: 'submit', class: 'button primary', disabled: busy }, t('add.action')))),
-      h('div', { class: 'stack' }, commandCard(request())),
+      { class: 'head' },
+      h('h1', { tabindex: '-1' }, query.clone ? t('add.clone', { id: query.clone }) : t('menu.add')),
     ),
+    !ready && h('p', { class: 'muted loading' }, t('loading')),
+    ready &&
+      h(
+        'div',
+        { class: 'columns add' },
+        h(
+          'form',
+          {
+            class: 'card fields',
+            onsubmit: submit,
+            oninput: redraw,
+            onchange: redraw,
+            ref: (element) => (form = element),
+            novalidate: true,
+          },
+          fields(start),
+          trouble && h('p', { class: 'trouble', role: 'alert' }, trouble.message),
+          h(
+            'div',
+            { class: 'form-actions' },
+            h('button', { type: 'submit', class: 'button primary', disabled: busy }, t('add.action')),
+          ),
+        ),
+        h('div', { class: 'stack' }, commandCard(request())),
+      ),
   ];
   return { title: t('menu.add'), draw };
 }
 
 function fields(start) {
   const text = (name, props = {}) => field(name, t(`set.${name}`), { value: start[name] ?? '', ...props });
-  const choice = (name, values) => field(name, t(`set.${name}`), { options: [['', t('set.unset')], ...values.map((value) => [value, t(`${name}.${value}`)])], value: start[name] ?? '' });
+  const choice = (name, values) =>
+    field(name, t(`set.${name}`), {
+      options: [['', t('set.unset')], ...values.map((value) => [value, t(`${name}.${value}`)])],
+      value: start[name] ?? '',
+    });
   return [
-    h('div', { class: 'grid-2' }, field('topic', t('topic'), { value: start.topic, placeholder: 'default' }), text('id', { placeholder: t('add.id_hint') })),
-    h('div', { class: 'grid-2' }, text('delay', { placeholder: '30m', hint: t('when.hint') }), field('at', t('when.at'), { type: 'datetime-local', step: 1, hint: t('add.at_hint') })),
-    field('kind', t('add.body_kind'), { options: KINDS.map((name) => [name, t(`body.${name}`)]), value: start.kind }),
+    h(
+      'div',
+      { class: 'grid-2' },
+      field('topic', t('topic'), { value: start.topic, placeholder: 'default' }),
+      text('id', { placeholder: t('add.id_hint') }),
+    ),
+    h(
+      'div',
+      { class: 'grid-2' },
+      text('delay', { placeholder: '30m', hint: t('when.hint') }),
+      field('at', t('when.at'), { type: 'datetime-local', step: 1, hint: t('add.at_hint') }),
+    ),
+    field('kind', t('add.body_kind'), {
+      options: KINDS.map((name) => [name, t(`body.${name}`)]),
+      value: start.kind,
+    }),
     field('body', t('job.body'), { rows: 8, value: start.body, placeholder: '{"order": 1001}', cls: 'code' }),
     h(
       'details',
       { class: 'more-fields', open: Boolean(start.target || start.retry || start.repeat || start.ttr) },
       h('summary', {}, t('add.more')),
-      h('div', { class: 'fields' },
-        h('div', { class: 'grid-2' }, text('target', { placeholder: 'https://shop.example/hooks' }), text('ttr', { placeholder: '60s' }), choice('confirm', ['delivery', 'finish']), choice('envelope', ['body', 'cloudevents', 'task'])),
+      h(
+        'div',
+        { class: 'fields' },
+        h(
+          'div',
+          { class: 'grid-2' },
+          text('target', { placeholder: 'https://shop.example/hooks' }),
+          text('ttr', { placeholder: '60s' }),
+          choice('confirm', ['delivery', 'finish']),
+          choice('envelope', ['body', 'cloudevents', 'task']),
+        ),
         retryFields(start.retry),
         repeatFields(start.repeat),
-        h('div', { class: 'grid-2' }, field('priority', t('job.priority'), { type: 'number', min: 0, value: start.priority ?? '', placeholder: '1024', hint: t('add.priority_hint') }), text('retain', { placeholder: '7d' }), field('on_conflict', t('set.on_conflict'), { options: ['reject', 'keep', 'replace'].map((name) => [name, t(`on_conflict.${name}`)]), value: 'reject' }), text('content_type', { placeholder: 'application/json' }), text('traceparent', {})),
-        h('label', { class: 'check-line' }, h('input', { type: 'checkbox', name: 'held' }), h('span', {}, t('add.held'))),
+        h(
+          'div',
+          { class: 'grid-2' },
+          field('priority', t('job.priority'), {
+            type: 'number',
+            min: 0,
+            value: start.priority ?? '',
+            placeholder: '1024',
+            hint: t('add.priority_hint'),
+          }),
+          text('retain', { placeholder: '7d' }),
+          field('on_conflict', t('set.on_conflict'), {
+            options: ['reject', 'keep', 'replace'].map((name) => [name, t(`on_conflict.${name}`)]),
+            value: 'reject',
+          }),
+          text('content_type', { placeholder: 'application/json' }),
+          text('traceparent', {}),
+        ),
+        h(
+          'label',
+          { class: 'check-line' },
+          h('input', { type: 'checkbox', name: 'held' }),
+          h('span', {}, t('add.held')),
+        ),
       ),
     ),
   ];
@@ -97,18 +186,46 @@ function repeatFields(repeat) {
     'fieldset',
     { class: 'retry', 'data-kind': kind },
     h('legend', {}, t('set.repeat')),
-    field('repeat_kind', t('repeat.kind'), { options: [['', t('repeat.never')], ['every', t('repeat.kind_every')], ['cron', t('repeat.kind_cron')]], value: kind, onchange: show }),
-    field('repeat_every', t('repeat.field_every'), { placeholder: '60s', value: repeat?.every ?? '', cls: 'every' }),
-    field('repeat_cron', t('repeat.field_cron'), { placeholder: '0 9 * * *', value: repeat?.cron ?? '', cls: 'cron' }),
+    field('repeat_kind', t('repeat.kind'), {
+      options: [
+        ['', t('repeat.never')],
+        ['every', t('repeat.kind_every')],
+        ['cron', t('repeat.kind_cron')],
+      ],
+      value: kind,
+      onchange: show,
+    }),
+    field('repeat_every', t('repeat.field_every'), {
+      placeholder: '60s',
+      value: repeat?.every ?? '',
+      cls: 'every',
+    }),
+    field('repeat_cron', t('repeat.field_cron'), {
+      placeholder: '0 9 * * *',
+      value: repeat?.cron ?? '',
+      cls: 'cron',
+    }),
     field('repeat_tz', t('repeat.field_tz'), { placeholder: 'UTC', value: repeat?.tz ?? '', cls: 'cron' }),
-    field('repeat_count', t('repeat.field_count'), { type: 'number', min: 1, value: repeat?.count ?? '', cls: 'any' }),
+    field('repeat_count', t('repeat.field_count'), {
+      type: 'number',
+      min: 1,
+      value: repeat?.count ?? '',
+      cls: 'any',
+    }),
     field('repeat_until', t('repeat.field_until'), { type: 'datetime-local', step: 1, cls: 'any' }),
   );
 }
 
 /** Fields as they are before anything is filled in. */
 function blank() {
-  return { ...Object.fromEntries(TEXTS.map((name) => [name, ''])), topic: '', at: '', priority: '', kind: 'json', body: '' };
+  return {
+    ...Object.fromEntries(TEXTS.map((name) => [name, ''])),
+    topic: '',
+    at: '',
+    priority: '',
+    kind: 'json',
+    body: '',
+  };
 }
 
 /** The request of a form, as JSON text: a body goes out as it was written. */
@@ -129,8 +246,13 @@ function written(form) {
 function readRepeat(form) {
   const given = (name) => form[`repeat_${name}`].trim() || undefined;
   if (!form.repeat_kind) return undefined;
-  const rule = form.repeat_kind === 'cron' ? { cron: given('cron'), tz: given('tz') } : { every: given('every') };
-  return { ...rule, count: number(given('count')), until: given('until') && new Date(given('until')).toISOString() };
+  const rule =
+    form.repeat_kind === 'cron' ? { cron: given('cron'), tz: given('tz') } : { every: given('every') };
+  return {
+    ...rule,
+    count: number(given('count')),
+    until: given('until') && new Date(given('until')).toISOString(),
+  };
 }
 
 function commandCard({ text, error }) {
@@ -138,7 +260,9 @@ function commandCard({ text, error }) {
   return card(
     t('add.command'),
     { cls: 'sticky' },
-    error ? h('p', { class: 'muted' }, error.message) : copyable(`curl ${location.origin}/v1/jobs -d '${quoted}'`, { cls: 'wrap', label: t('add.copy') }),
+    error
+      ? h('p', { class: 'muted' }, error.message)
+      : copyable(`curl ${location.origin}/v1/jobs -d '${quoted}'`, { cls: 'wrap', label: t('add.copy') }),
     h('p', { class: 'muted' }, t('add.command_text')),
   );
 }
@@ -148,5 +272,19 @@ async function load(topic, id) {
   const job = await get(jobPath(topic, id), { lossless: true });
   const { kind, text } = editable(job);
   const { ttr, target, confirm, envelope, retain, content_type, traceparent, retry, repeat } = job;
-  return { topic, kind, body: text, ttr, target, confirm, envelope, retain, content_type, traceparent, retry, repeat, priority: job.priority === 1024 ? '' : job.priority };
+  return {
+    topic,
+    kind,
+    body: text,
+    ttr,
+    target,
+    confirm,
+    envelope,
+    retain,
+    content_type,
+    traceparent,
+    retry,
+    repeat,
+    priority: job.priority === 1024 ? '' : job.priority,
+  };
 }

@@ -19,7 +19,9 @@ export function open({ signal, redraw, poll }) {
   const isOpen = (topic, at) => opened.get(topic) ?? at < OPEN;
   const look = poll(2_000, async () => {
     const pause = await askTopics(signal);
-    const shown = dead().filter(({ topic }, at) => isOpen(topic, at)).slice(0, OPEN * 2);
+    const shown = dead()
+      .filter(({ topic }, at) => isOpen(topic, at))
+      .slice(0, OPEN * 2);
     await Promise.all(
       shown.map(async ({ topic }) => {
         const answer = await getIfThere(`${topicPath(topic)}/errors`);
@@ -62,11 +64,17 @@ export function open({ signal, redraw, poll }) {
     const all = topics && dead();
     const total = all?.reduce((sum, { counts }) => sum + counts.dead, 0);
     return [
-      h('div', { class: 'head' }, h('h1', { tabindex: '-1' }, t('menu.dead')), total > 0 && h('span', { class: 'muted num' }, t('dead.sum', { count: total }))),
+      h(
+        'div',
+        { class: 'head' },
+        h('h1', { tabindex: '-1' }, t('menu.dead')),
+        total > 0 && h('span', { class: 'muted num' }, t('dead.sum', { count: total })),
+      ),
       !all && h('p', { class: 'muted loading' }, t('loading')),
       all?.length === 0 && empty(t('dead.empty'), h('p', { class: 'muted' }, t('dead.empty_text'))),
       all?.slice(0, TOPICS_SHOWN).map(group),
-      all?.length > TOPICS_SHOWN && h('p', { class: 'muted' }, t('more', { count: all.length - TOPICS_SHOWN })),
+      all?.length > TOPICS_SHOWN &&
+        h('p', { class: 'muted' }, t('more', { count: all.length - TOPICS_SHOWN })),
     ];
   };
   return { title: t('menu.dead'), draw };
@@ -87,9 +95,16 @@ function errorList(topic, total, errors, then) {
       'li',
       { key: error },
       h('a', { class: 'error-text', href: jobsHref(topic, { error }) }, error),
-      h('span', { class: 'share', 'aria-hidden': 'true' }, h('i', { style: { width: `${Math.max(1, (count / total) * 100)}%` } })),
+      h(
+        'span',
+        { class: 'share', 'aria-hidden': 'true' },
+        h('i', { style: { width: `${Math.max(1, (count / total) * 100)}%` } }),
+      ),
       h('span', { class: 'num' }, num(count)),
-      button(t('dead.redrive'), () => then(redrive(topic, error)), { kind: 'small', 'aria-label': t('dead.redrive_error', { error }) }),
+      button(t('dead.redrive'), () => then(redrive(topic, error)), {
+        kind: 'small',
+        'aria-label': t('dead.redrive_error', { error }),
+      }),
     );
   return h(
     'ul',

@@ -25,7 +25,10 @@ export function open({ params: [topic, id], redraw, poll }) {
       const next = await get(path, { lossless: true });
       // The body is drawn anew only if the job has changed: people may be reading it.
       if (job?.version === next.version && job.number === next.number) next.body = job.body;
-      const [told, soon] = await Promise.all([get(`${path}/history`), getIfThere(`${path}/upcoming${query({ count: UPCOMING })}`)]);
+      const [told, soon] = await Promise.all([
+        get(`${path}/history`),
+        getIfThere(`${path}/upcoming${query({ count: UPCOMING })}`),
+      ]);
       [job, history, upcoming, gone] = [next, told.history, soon?.upcoming, false];
     } catch (error) {
       if (error.status !== 404) throw error;
@@ -41,14 +44,29 @@ export function open({ params: [topic, id], redraw, poll }) {
     h(
       'div',
       { class: 'head' },
-      h('p', { class: 'crumbs' }, h('a', { href: `#/jobs${query({ topic })}` }, t('menu.jobs')), h('span', {}, '/'), h('a', { href: `#/topics/${enc(topic)}`, class: 'breakable' }, topic)),
+      h(
+        'p',
+        { class: 'crumbs' },
+        h('a', { href: `#/jobs${query({ topic })}` }, t('menu.jobs')),
+        h('span', {}, '/'),
+        h('a', { href: `#/topics/${enc(topic)}`, class: 'breakable' }, topic),
+      ),
       h('h1', { tabindex: '-1', class: 'breakable mono' }, id),
       job && !gone && badge(job.state),
       job && !gone && h('div', { class: 'head-actions' }, buttons(path, job, then)),
     ),
-    gone && (job ? h('div', { class: 'note' }, t('job.gone')) : empty(t('job.missing'), h('p', { class: 'muted' }, t('job.missing_text')))),
+    gone &&
+      (job
+        ? h('div', { class: 'note' }, t('job.gone'))
+        : empty(t('job.missing'), h('p', { class: 'muted' }, t('job.missing_text')))),
     !job && !gone && h('p', { class: 'muted loading' }, t('loading')),
-    job && h('div', { class: 'columns job' }, h('div', { class: 'stack' }, bodyCard(job), timeline(history)), h('div', { class: 'stack' }, standing(job), job.repeat && !gone && schedule(job, upcoming))),
+    job &&
+      h(
+        'div',
+        { class: 'columns job' },
+        h('div', { class: 'stack' }, bodyCard(job), timeline(history)),
+        h('div', { class: 'stack' }, standing(job), job.repeat && !gone && schedule(job, upcoming)),
+      ),
   ];
   return { title: id, draw };
 }
@@ -56,9 +74,24 @@ export function open({ params: [topic, id], redraw, poll }) {
 function buttons(path, job, then) {
   const { state } = job;
   const guard = { if_version: job.version };
-  const act = (verb) => then(attempt(() => post(`${path}/${verb}`, guard), () => t(`did.${verb}`)));
-  const can = { finished: [], reserved: [], dead: ['redrive'] }[state] ?? ['run', state === 'held' ? 'unhold' : 'hold'];
-  const redrive = () => then(attempt(() => post(`${path.replace(/\/jobs\/[^/]*$/, '')}/redrive`, { jobs: [{ id: job.id }] }), () => t('did.redrive')));
+  const act = (verb) =>
+    then(
+      attempt(
+        () => post(`${path}/${verb}`, guard),
+        () => t(`did.${verb}`),
+      ),
+    );
+  const can = { finished: [], reserved: [], dead: ['redrive'] }[state] ?? [
+    'run',
+    state === 'held' ? 'unhold' : 'hold',
+  ];
+  const redrive = () =>
+    then(
+      attempt(
+        () => post(`${path.replace(/\/jobs\/[^/]*$/, '')}/redrive`, { jobs: [{ id: job.id }] }),
+        () => t('did.redrive'),
+      ),
+    );
   const changes = state !== 'finished';
   return [
     can.includes('run') && button(t('bulk.run'), () => act('run')),
@@ -91,7 +124,10 @@ function editBody(path, job) {
     title: t('job.edit_body'),
     wide: true,
     fields: [
-      inDialog('kind', t('add.body_kind'), { options: ['json', 'text', 'base64'].map((name) => [name, t(`body.${name}`)]), value: kind }),
+      inDialog('kind', t('add.body_kind'), {
+        options: ['json', 'text', 'base64'].map((name) => [name, t(`body.${name}`)]),
+        value: kind,
+      }),
       inDialog('body', t('job.body'), { rows: 14, value: text, cls: 'code' }),
     ],
     action: t('settings.save'),
@@ -106,7 +142,10 @@ function editBody(path, job) {
 function cancel(path, job) {
   return ask({
     title: t('job.cancel'),
-    text: [h('p', {}, t('job.cancel_text', { id: job.id, topic: job.topic })), h('p', { class: 'muted' }, t('cannot_undo'))],
+    text: [
+      h('p', {}, t('job.cancel_text', { id: job.id, topic: job.topic })),
+      h('p', { class: 'muted' }, t('cannot_undo')),
+    ],
     action: t('job.cancel_action'),
     kind: 'danger',
     act: async () => {
@@ -117,7 +156,8 @@ function cancel(path, job) {
 }
 
 function standing(job) {
-  const code = (name) => job[name] !== undefined && [t(`set.${name}`), h('code', { class: 'breakable' }, job[name])];
+  const code = (name) =>
+    job[name] !== undefined && [t(`set.${name}`), h('code', { class: 'breakable' }, job[name])];
   return card(
     t('job.standing'),
     {},
@@ -125,7 +165,10 @@ function standing(job) {
       [t('job.due'), moments(job.due)],
       job.reserved_until && [t('job.reserved_until'), moments(job.reserved_until)],
       [t('job.attempt'), num(job.attempt)],
-      job.last_error !== undefined && [t('job.last_error'), h('span', { class: 'error-text' }, job.last_error)],
+      job.last_error !== undefined && [
+        t('job.last_error'),
+        h('span', { class: 'error-text' }, job.last_error),
+      ],
       [t('job.priority'), num(job.priority)],
       job.occurrence && [t('job.occurrence'), num(job.occurrence)],
       code('ttr'),
@@ -149,14 +192,26 @@ function bodyCard(job) {
 }
 
 function schedule({ repeat }, upcoming) {
-  const rule = repeat.every ? t('repeat.every', { every: repeat.every }) : t('repeat.cron', { cron: repeat.cron, tz: repeat.tz });
-  const ends = [repeat.until && t('repeat.until', { at: inWords(repeat.until) }), repeat.count && t('repeat.count', { count: repeat.count })];
+  const rule = repeat.every
+    ? t('repeat.every', { every: repeat.every })
+    : t('repeat.cron', { cron: repeat.cron, tz: repeat.tz });
+  const ends = [
+    repeat.until && t('repeat.until', { at: inWords(repeat.until) }),
+    repeat.count && t('repeat.count', { count: repeat.count }),
+  ];
   return card(
     t('job.schedule'),
     {},
     h('p', {}, rule),
     ends.some(Boolean) && h('p', { class: 'muted' }, ends.filter(Boolean).join(' · ')),
-    upcoming?.length > 0 && h('ol', { class: 'upcoming' }, upcoming.map((at) => h('li', {}, h('time', { datetime: at }, inWords(at)), h('span', { class: 'muted' }, fromNow(at))))),
+    upcoming?.length > 0 &&
+      h(
+        'ol',
+        { class: 'upcoming' },
+        upcoming.map((at) =>
+          h('li', {}, h('time', { datetime: at }, inWords(at)), h('span', { class: 'muted' }, fromNow(at))),
+        ),
+      ),
   );
 }
 
@@ -175,12 +230,23 @@ function timeline(history) {
         took && tag(t('what.took', { took })),
         answer?.status && tag(`HTTP ${answer.status}`, answer.status < 300 ? 'good' : 'bad'),
         by && h('span', { class: 'muted' }, t('what.by', { by })),
-        h('span', { class: 'event-at' }, moment(at, { far: false }), h('span', { class: 'muted' }, ` · ${fromNow(at)}`)),
+        h(
+          'span',
+          { class: 'event-at' },
+          moment(at, { far: false }),
+          h('span', { class: 'muted' }, ` · ${fromNow(at)}`),
+        ),
       ),
       error && h('p', { class: 'error-text' }, error),
       answer?.excerpt && h('pre', { class: 'excerpt', tabindex: '0' }, answer.excerpt),
     );
   };
   const newestFirst = history.map(entry).reverse();
-  return card(t('job.history'), {}, newestFirst.length ? h('ol', { class: 'timeline' }, newestFirst) : h('p', { class: 'muted' }, t('job.no_history')));
+  return card(
+    t('job.history'),
+    {},
+    newestFirst.length
+      ? h('ol', { class: 'timeline' }, newestFirst)
+      : h('p', { class: 'muted' }, t('job.no_history')),
+  );
 }

@@ -23,10 +23,26 @@ export function open({ query, signal, redraw, poll }) {
 
 class Jobs {
   constructor({ topic = '', ...filter }, { signal, redraw, poll }) {
-    Object.assign(this, { topic, filter, signal, redraw, jobs: null, cursor: undefined, trouble: '', allMatch: false });
+    Object.assign(this, {
+      topic,
+      filter,
+      signal,
+      redraw,
+      jobs: null,
+      cursor: undefined,
+      trouble: '',
+      allMatch: false,
+    });
     this.chosen = new Set();
     this.wanted = PAGE;
-    this.table = new Table({ label: t('menu.jobs'), redraw, signal, keyOf: ({ id }) => id, rowClass: ({ id }) => (this.chosen.has(id) ? 'chosen' : ''), columns: this.columns() });
+    this.table = new Table({
+      label: t('menu.jobs'),
+      redraw,
+      signal,
+      keyOf: ({ id }) => id,
+      rowClass: ({ id }) => (this.chosen.has(id) ? 'chosen' : ''),
+      columns: this.columns(),
+    });
     this.look = poll(2_000, () => (this.topic ? this.ask() : this.askTopics()));
   }
 
@@ -67,7 +83,9 @@ class Jobs {
       return this.look();
     }
     this.wanted = Infinity;
-    const page = await get(`${topicPath(this.topic)}/jobs${params({ ...this.filter, limit: LIVE_MAX, cursor: this.cursor })}`);
+    const page = await get(
+      `${topicPath(this.topic)}/jobs${params({ ...this.filter, limit: LIVE_MAX, cursor: this.cursor })}`,
+    );
     this.take([...this.jobs, ...page.jobs], page.cursor);
     this.redraw();
   }
@@ -75,7 +93,9 @@ class Jobs {
   /** Other jobs to look at; the address says so, that it can be kept and sent. */
   set({ topic = this.topic, ...filter }) {
     this.topic = topic;
-    this.filter = Object.fromEntries(Object.entries({ ...this.filter, ...filter }).filter(([, value]) => value));
+    this.filter = Object.fromEntries(
+      Object.entries({ ...this.filter, ...filter }).filter(([, value]) => value),
+    );
     Object.assign(this, { jobs: null, cursor: undefined, wanted: PAGE, allMatch: false, trouble: '' });
     this.chosen.clear();
     history.replaceState(null, '', `#/jobs${params({ topic: this.topic, ...this.filter })}`);
@@ -91,7 +111,12 @@ class Jobs {
         this.allMatch = false;
         this.redraw();
       };
-      return h('input', { type: 'checkbox', checked: this.allMatch || this.chosen.has(id), 'aria-label': t('jobs.choose', { id }), onchange: toggle });
+      return h('input', {
+        type: 'checkbox',
+        checked: this.allMatch || this.chosen.has(id),
+        'aria-label': t('jobs.choose', { id }),
+        onchange: toggle,
+      });
     };
     const all = () => {
       const some = this.allMatch || this.chosen.size > 0;
@@ -102,7 +127,13 @@ class Jobs {
         this.redraw();
       };
       const whole = this.allMatch || (this.jobs?.length > 0 && this.chosen.size === this.jobs.length);
-      return h('input', { type: 'checkbox', checked: whole, indeterminate: some && !whole, 'aria-label': t('jobs.choose_all'), onchange: toggle });
+      return h('input', {
+        type: 'checkbox',
+        checked: whole,
+        indeterminate: some && !whole,
+        'aria-label': t('jobs.choose_all'),
+        onchange: toggle,
+      });
     };
     const link = ({ topic, id, repeat, target }) => [
       h('a', { href: `#/jobs/${enc(topic)}/${enc(id)}` }, id),
@@ -111,13 +142,32 @@ class Jobs {
     ];
     const self = this;
     return [
-      { key: 'choose', get title() { return self.jobs ? all() : ''; }, cls: 'check', cell: choose },
+      {
+        key: 'choose',
+        get title() {
+          return self.jobs ? all() : '';
+        },
+        cls: 'check',
+        cell: choose,
+      },
       { key: 'id', title: t('job.id'), cls: 'name', cell: link },
       { key: 'state', title: t('job.state'), cls: 'state', cell: ({ state }) => badge(state) },
       { key: 'due', title: t('job.due'), cls: 'due-at', cell: ({ due }) => moments(due) },
       { key: 'attempt', title: t('job.attempt'), cls: 'num', cell: ({ attempt }) => num(attempt) },
-      { key: 'priority', title: t('job.priority'), cls: 'num', minor: true, cell: ({ priority }) => num(priority) },
-      { key: 'error', title: t('job.last_error'), cls: 'clip-cell', minor: true, cell: ({ last_error }) => last_error && h('span', { title: last_error }, last_error) },
+      {
+        key: 'priority',
+        title: t('job.priority'),
+        cls: 'num',
+        minor: true,
+        cell: ({ priority }) => num(priority),
+      },
+      {
+        key: 'error',
+        title: t('job.last_error'),
+        cls: 'clip-cell',
+        minor: true,
+        cell: ({ last_error }) => last_error && h('span', { title: last_error }, last_error),
+      },
     ];
   }
 
@@ -128,7 +178,16 @@ class Jobs {
         { class: 'head' },
         h('h1', { tabindex: '-1' }, t('menu.jobs')),
         this.topic && h('a', { class: 'muted', href: `#/topics/${enc(this.topic)}` }, t('jobs.to_topic')),
-        h('div', { class: 'head-actions' }, h('a', { class: 'button primary', href: `#/add${params({ topic: this.topic })}` }, icon('add'), h('span', {}, t('menu.add')))),
+        h(
+          'div',
+          { class: 'head-actions' },
+          h(
+            'a',
+            { class: 'button primary', href: `#/add${params({ topic: this.topic })}` },
+            icon('add'),
+            h('span', {}, t('menu.add')),
+          ),
+        ),
       ),
       this.filters(),
       this.topic ? this.found() : this.chooser(),
@@ -137,28 +196,72 @@ class Jobs {
 
   filters() {
     const change = (name) => (event) => this.set({ [name]: event.target.value.trim() });
-    const moment = (name) => (event) => this.set({ [name]: event.target.value ? new Date(event.target.value).toISOString() : '' });
+    const moment = (name) => (event) =>
+      this.set({ [name]: event.target.value ? new Date(event.target.value).toISOString() : '' });
     const states = [['', t('jobs.any_state')], ...STATES.map((state) => [state, t(`state.${state}`)])];
     const unfold = () => {
       this.unfolded = !this.unfolded;
       this.redraw();
     };
     const typed = async (event) => {
-      const { topics: some } = await get(`/v1/topics${params({ prefix: event.target.value, limit: 20 })}`).catch(() => ({ topics: [] }));
+      const { topics: some } = await get(
+        `/v1/topics${params({ prefix: event.target.value, limit: 20 })}`,
+      ).catch(() => ({ topics: [] }));
       this.hints = some.map(({ topic }) => topic);
       this.redraw();
     };
     return h(
       'form',
-      { class: `filters card ${this.unfolded || this.isFiltered() ? '' : 'folded'}`, role: 'search', 'aria-label': t('jobs.filters'), onsubmit: (event) => event.preventDefault() },
-      field('f-topic', t('topic'), { value: this.topic, list: 'topic-hints', placeholder: t('jobs.topic_hint'), onchange: (event) => event.target.value.trim() && this.set({ topic: event.target.value.trim() }), oninput: typed, cls: 'grow' }),
-      h('datalist', { id: 'topic-hints' }, (this.hints ?? []).map((name) => h('option', { key: name, value: name }))),
-      field('f-state', t('job.state'), { options: states, value: this.filter.state ?? '', onchange: change('state') }),
-      field('f-id', t('jobs.id_prefix'), { cls: 'extra', value: this.filter.id_prefix ?? '', onchange: change('id_prefix') }),
-      field('f-after', t('jobs.due_after'), { type: 'datetime-local', cls: 'moment extra', value: local(this.filter.due_after), onchange: moment('due_after') }),
-      field('f-before', t('jobs.due_before'), { type: 'datetime-local', cls: 'moment extra', value: local(this.filter.due_before), onchange: moment('due_before') }),
-      field('f-error', t('jobs.error'), { value: this.filter.error ?? '', onchange: change('error'), cls: 'grow extra' }),
-      button(t('jobs.more_filters'), unfold, { kind: 'quiet unfold', 'aria-expanded': String(Boolean(this.unfolded)) }),
+      {
+        class: `filters card ${this.unfolded || this.isFiltered() ? '' : 'folded'}`,
+        role: 'search',
+        'aria-label': t('jobs.filters'),
+        onsubmit: (event) => event.preventDefault(),
+      },
+      field('f-topic', t('topic'), {
+        value: this.topic,
+        list: 'topic-hints',
+        placeholder: t('jobs.topic_hint'),
+        onchange: (event) => event.target.value.trim() && this.set({ topic: event.target.value.trim() }),
+        oninput: typed,
+        cls: 'grow',
+      }),
+      h(
+        'datalist',
+        { id: 'topic-hints' },
+        (this.hints ?? []).map((name) => h('option', { key: name, value: name })),
+      ),
+      field('f-state', t('job.state'), {
+        options: states,
+        value: this.filter.state ?? '',
+        onchange: change('state'),
+      }),
+      field('f-id', t('jobs.id_prefix'), {
+        cls: 'extra',
+        value: this.filter.id_prefix ?? '',
+        onchange: change('id_prefix'),
+      }),
+      field('f-after', t('jobs.due_after'), {
+        type: 'datetime-local',
+        cls: 'moment extra',
+        value: local(this.filter.due_after),
+        onchange: moment('due_after'),
+      }),
+      field('f-before', t('jobs.due_before'), {
+        type: 'datetime-local',
+        cls: 'moment extra',
+        value: local(this.filter.due_before),
+        onchange: moment('due_before'),
+      }),
+      field('f-error', t('jobs.error'), {
+        value: this.filter.error ?? '',
+        onchange: change('error'),
+        cls: 'grow extra',
+      }),
+      button(t('jobs.more_filters'), unfold, {
+        kind: 'quiet unfold',
+        'aria-expanded': String(Boolean(this.unfolded)),
+      }),
       this.isFiltered() && button(t('jobs.clear'), () => this.clear(), { kind: 'quiet' }),
     );
   }
@@ -173,7 +276,12 @@ class Jobs {
 
   chooser() {
     if (!topics) return h('p', { class: 'muted loading' }, t('loading'));
-    if (!topics.length) return empty(t('jobs.none_yet'), h('p', { class: 'muted' }, t('jobs.none_yet_text')), h('p', {}, h('a', { class: 'button primary', href: '#/add' }, t('menu.add'))));
+    if (!topics.length)
+      return empty(
+        t('jobs.none_yet'),
+        h('p', { class: 'muted' }, t('jobs.none_yet_text')),
+        h('p', {}, h('a', { class: 'button primary', href: '#/add' }, t('menu.add'))),
+      );
     const most = [...topics].sort((a, b) => held(b.counts) - held(a.counts)).slice(0, CHOICES);
     return [
       h('p', { class: 'muted' }, t('jobs.choose_topic')),
@@ -181,7 +289,16 @@ class Jobs {
         'ul',
         { class: 'choices-list card flush' },
         most.map(({ topic, counts }) =>
-          h('li', { key: topic }, h('a', { href: `#/jobs${params({ topic })}` }, h('span', { class: 'clip' }, topic), h('span', { class: 'muted num' }, t('jobs.count', { count: held(counts) })))),
+          h(
+            'li',
+            { key: topic },
+            h(
+              'a',
+              { href: `#/jobs${params({ topic })}` },
+              h('span', { class: 'clip' }, topic),
+              h('span', { class: 'muted num' }, t('jobs.count', { count: held(counts) })),
+            ),
+          ),
         ),
       ),
     ];
@@ -190,7 +307,16 @@ class Jobs {
   found() {
     if (this.trouble) return empty(t('jobs.refused'), h('p', { class: 'muted' }, this.trouble));
     if (!this.jobs) return h('p', { class: 'muted loading' }, t('loading'));
-    if (!this.jobs.length) return empty(this.isFiltered() ? t('jobs.nothing') : t('jobs.nothing_here'), this.isFiltered() && h('p', {}, button(t('jobs.clear'), () => this.clear())));
+    if (!this.jobs.length)
+      return empty(
+        this.isFiltered() ? t('jobs.nothing') : t('jobs.nothing_here'),
+        this.isFiltered() &&
+          h(
+            'p',
+            {},
+            button(t('jobs.clear'), () => this.clear()),
+          ),
+      );
     return [
       this.bar(),
       h('div', { class: 'card flush' }, this.table.draw(this.jobs)),
@@ -199,7 +325,10 @@ class Jobs {
         { class: 'below' },
         h('span', { class: 'muted num' }, t('jobs.shown', { count: this.jobs.length })),
         this.cursor && button(t('jobs.more'), () => this.more()),
-        this.wanted > LIVE_MAX && [tag(t('jobs.not_live'), 'warn'), button(t('jobs.refresh'), () => this.set({}), { kind: 'quiet' })],
+        this.wanted > LIVE_MAX && [
+          tag(t('jobs.not_live'), 'warn'),
+          button(t('jobs.refresh'), () => this.set({}), { kind: 'quiet' }),
+        ],
       ),
     ];
   }
@@ -208,7 +337,13 @@ class Jobs {
   bar() {
     const count = this.chosen.size;
     const whole = count === this.jobs.length && this.cursor && !this.allMatch;
-    if (!count && !this.allMatch) return h('div', { class: 'bulk idle' }, h('span', { class: 'muted' }, t('jobs.hint')), button(t('jobs.all_match'), () => this.chooseAll(), { kind: 'quiet small' }));
+    if (!count && !this.allMatch)
+      return h(
+        'div',
+        { class: 'bulk idle' },
+        h('span', { class: 'muted' }, t('jobs.hint')),
+        button(t('jobs.all_match'), () => this.chooseAll(), { kind: 'quiet small' }),
+      );
     const which = this.allMatch ? { where: this.filter } : { ids: [...this.chosen] };
     const then = async (action) => {
       if ((await action) === undefined) return;
@@ -217,8 +352,16 @@ class Jobs {
       this.look();
       this.redraw();
     };
-    const verbs = BULK.filter((verb) => verb !== 'redrive' || this.filter.state === 'dead' || this.jobs.some(({ id, state }) => state === 'dead' && (this.allMatch || this.chosen.has(id))));
-    const act = (verb) => button(t(`bulk.${verb}`), () => then(bulk(verb, this.topic, which)), { kind: verb === 'delete' ? 'small danger-quiet' : 'small' });
+    const verbs = BULK.filter(
+      (verb) =>
+        verb !== 'redrive' ||
+        this.filter.state === 'dead' ||
+        this.jobs.some(({ id, state }) => state === 'dead' && (this.allMatch || this.chosen.has(id))),
+    );
+    const act = (verb) =>
+      button(t(`bulk.${verb}`), () => then(bulk(verb, this.topic, which)), {
+        kind: verb === 'delete' ? 'small danger-quiet' : 'small',
+      });
     const clear = () => {
       this.chosen.clear();
       this.allMatch = false;

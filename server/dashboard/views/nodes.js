@@ -22,11 +22,30 @@ export function open({ redraw, poll }) {
     redraw();
   };
   const draw = () => [
-    h('div', { class: 'head' }, h('h1', { tabindex: '-1' }, t('menu.nodes')), answer && h('span', { class: 'muted' }, t('server.alive', { count: answer.nodes.length }))),
+    h(
+      'div',
+      { class: 'head' },
+      h('h1', { tabindex: '-1' }, t('menu.nodes')),
+      answer && h('span', { class: 'muted' }, t('server.alive', { count: answer.nodes.length })),
+    ),
     !answer && h('p', { class: 'muted loading' }, t('loading')),
     answer?.warning && h('div', { class: 'alarm' }, icon('warn'), h('p', {}, answer.warning)),
-    answer && h('div', { class: 'nodes' }, answer.nodes.map((node, at) => nodeCard(node, colorOf(answer.nodes, node.id), answer.buckets.length, at))),
-    answer && card(t('buckets.title'), {}, answer.buckets.length ? map(answer, chosen, choose) : empty(t('buckets.none'), h('p', { class: 'muted' }, t('buckets.none_text')))),
+    answer &&
+      h(
+        'div',
+        { class: 'nodes' },
+        answer.nodes.map((node, at) =>
+          nodeCard(node, colorOf(answer.nodes, node.id), answer.buckets.length, at),
+        ),
+      ),
+    answer &&
+      card(
+        t('buckets.title'),
+        {},
+        answer.buckets.length
+          ? map(answer, chosen, choose)
+          : empty(t('buckets.none'), h('p', { class: 'muted' }, t('buckets.none_text'))),
+      ),
   ];
   return { title: t('menu.nodes'), draw };
 }
@@ -41,8 +60,17 @@ function nodeCard(node, color, buckets, at) {
   return h(
     'section',
     { key: node.id, class: 'card node', 'aria-label': node.name },
-    h('header', { class: 'card-head' }, h('h2', {}, buckets > 0 && h('i', { class: `swatch c${color}` }), node.name || node.id), node.this && tag(t('nodes.this'), 'accent')),
-    h('p', { class: 'roles' }, node.roles.map((role) => tag(t(`role.${role}`)))),
+    h(
+      'header',
+      { class: 'card-head' },
+      h('h2', {}, buckets > 0 && h('i', { class: `swatch c${color}` }), node.name || node.id),
+      node.this && tag(t('nodes.this'), 'accent'),
+    ),
+    h(
+      'p',
+      { class: 'roles' },
+      node.roles.map((role) => tag(t(`role.${role}`))),
+    ),
     facts([
       [t('nodes.group'), node.group],
       [t('nodes.weight'), num(node.weight)],
@@ -66,26 +94,66 @@ function map({ nodes, buckets }, chosen, choose) {
     const [x, y] = [(number % ACROSS) * CELL, Math.floor(number / ACROSS) * CELL];
     // A busy bucket is darker, and one at rest can still be told by its holder.
     const strength = holder ? 0.35 + 0.65 * Math.sqrt(load / most) : 1;
-    return h('rect', { key: number, class: color, x: x + 1, y: y + 1, width: CELL - 2, height: CELL - 2, rx: 3, 'fill-opacity': strength.toFixed(2), onpointerenter: () => choose(number) });
+    return h('rect', {
+      key: number,
+      class: color,
+      x: x + 1,
+      y: y + 1,
+      width: CELL - 2,
+      height: CELL - 2,
+      rx: 3,
+      'fill-opacity': strength.toFixed(2),
+      onpointerenter: () => choose(number),
+    });
   };
   const bucket = buckets.find(({ number }) => number === chosen);
   const free = buckets.filter(({ holder }) => !holder).length;
   return [
     h(
       'svg',
-      { class: 'map', viewBox: `0 0 ${ACROSS * CELL} ${down * CELL}`, role: 'img', 'aria-label': t('buckets.spoken', { count: buckets.length, nodes: nodes.length, free }), onpointerleave: () => choose(null) },
+      {
+        class: 'map',
+        viewBox: `0 0 ${ACROSS * CELL} ${down * CELL}`,
+        role: 'img',
+        'aria-label': t('buckets.spoken', { count: buckets.length, nodes: nodes.length, free }),
+        onpointerleave: () => choose(null),
+      },
       buckets.map(cell),
     ),
     h(
       'ul',
       { class: 'legend' },
-      nodes.filter((node) => node.bucket_count > 0).map((node) => h('li', { key: node.id }, h('i', { class: `swatch c${colorOf(nodes, node.id)}` }), h('span', {}, node.name), h('span', { class: 'muted num' }, num(node.bucket_count)))),
-      free > 0 && h('li', {}, h('i', { class: 'swatch nobody' }), h('span', {}, t('buckets.nobody')), h('span', { class: 'muted num' }, num(free))),
+      nodes
+        .filter((node) => node.bucket_count > 0)
+        .map((node) =>
+          h(
+            'li',
+            { key: node.id },
+            h('i', { class: `swatch c${colorOf(nodes, node.id)}` }),
+            h('span', {}, node.name),
+            h('span', { class: 'muted num' }, num(node.bucket_count)),
+          ),
+        ),
+      free > 0 &&
+        h(
+          'li',
+          {},
+          h('i', { class: 'swatch nobody' }),
+          h('span', {}, t('buckets.nobody')),
+          h('span', { class: 'muted num' }, num(free)),
+        ),
     ),
     h(
       'p',
       { class: 'muted map-line' },
-      bucket ? t(bucket.holder ? 'buckets.one' : 'buckets.one_free', { number: bucket.number, name: names.get(bucket.holder) ?? bucket.holder, load: bucket.load, fence: bucket.fence ?? '–' }) : t('buckets.hint'),
+      bucket
+        ? t(bucket.holder ? 'buckets.one' : 'buckets.one_free', {
+            number: bucket.number,
+            name: names.get(bucket.holder) ?? bucket.holder,
+            load: bucket.load,
+            fence: bucket.fence ?? '–',
+          })
+        : t('buckets.hint'),
     ),
   ];
 }

@@ -33,7 +33,12 @@ export function open({ signal, redraw, poll }) {
     alarms && firing(alarms),
     nodes?.warning && h('div', { class: 'alarm' }, icon('warn'), h('p', {}, nodes.warning)),
     stats && isFresh() && lesson(),
-    stats && h('div', { class: 'tiles' }, STATES.map((state) => tile(t(`state.${state}`), stats.counts[state], { state, href: hrefOf(state) }))),
+    stats &&
+      h(
+        'div',
+        { class: 'tiles' },
+        STATES.map((state) => tile(t(`state.${state}`), stats.counts[state], { state, href: hrefOf(state) })),
+      ),
     chart?.draw(),
     stats && h('div', { class: 'columns three' }, flow(), late(), serverCard(nodes, alarms)),
   ];
@@ -61,22 +66,52 @@ function firing({ alarms }) {
         'div',
         { key: alarm.name, class: 'alarm' },
         icon('warn'),
-        h('p', {}, h('strong', {}, alarm.name), ' ', h('span', { class: 'muted' }, t('alarms.rule', { kind: t(`alarm.${alarm.kind}`), threshold: alarm.threshold }))),
-        h('ul', {}, told.slice(0, 5).map(incident), told.length > 5 && h('li', {}, t('more', { count: told.length - 5 }))),
+        h(
+          'p',
+          {},
+          h('strong', {}, alarm.name),
+          ' ',
+          h(
+            'span',
+            { class: 'muted' },
+            t('alarms.rule', { kind: t(`alarm.${alarm.kind}`), threshold: alarm.threshold }),
+          ),
+        ),
+        h(
+          'ul',
+          {},
+          told.slice(0, 5).map(incident),
+          told.length > 5 && h('li', {}, t('more', { count: told.length - 5 })),
+        ),
       );
     }),
   );
 }
 
 function incident({ topic, destination, value, since }) {
-  const what = topic ? h('a', { href: `#/topics/${enc(topic)}` }, topic) : destination ? h('a', { href: '#/delivery' }, destination) : null;
-  return h('li', {}, what, what && ' ', h('strong', { class: 'num' }, Math.round(value * 10) / 10), ' ', h('span', { class: 'muted' }, t('alarms.since'), ' ', moment(since)));
+  const what = topic
+    ? h('a', { href: `#/topics/${enc(topic)}` }, topic)
+    : destination
+      ? h('a', { href: '#/delivery' }, destination)
+      : null;
+  return h(
+    'li',
+    {},
+    what,
+    what && ' ',
+    h('strong', { class: 'num' }, Math.round(value * 10) / 10),
+    ' ',
+    h('span', { class: 'muted' }, t('alarms.since'), ' ', moment(since)),
+  );
 }
 
 function lesson() {
   const origin = location.origin;
   const steps = [
-    [t('fresh.add'), `curl ${origin}/v1/jobs -d '{"topic":"order.close","id":"1001","delay":"30s","body":{"order":1001}}'`],
+    [
+      t('fresh.add'),
+      `curl ${origin}/v1/jobs -d '{"topic":"order.close","id":"1001","delay":"10s","body":{"order":1001}}'`,
+    ],
     [t('fresh.pop'), `curl ${origin}/v1/topics/order.close/pop -d '{"wait":"60s"}'`],
     [t('fresh.finish'), `curl ${origin}/v1/topics/order.close/jobs/1001/finish -d '{}'`],
   ];
@@ -84,7 +119,11 @@ function lesson() {
     t('fresh.title'),
     { cls: 'lesson' },
     h('p', { class: 'muted' }, t('fresh.text'), ' ', h('a', { href: '#/add' }, t('fresh.by_hand'))),
-    h('ol', {}, steps.map(([words, command]) => h('li', {}, h('p', {}, words), copyable(command)))),
+    h(
+      'ol',
+      {},
+      steps.map(([words, command]) => h('li', {}, h('p', {}, words), copyable(command))),
+    ),
   );
 }
 
@@ -133,7 +172,17 @@ function late() {
     h(
       'table',
       { class: 'plain' },
-      h('thead', {}, h('tr', {}, h('td', {}), h('th', { scope: 'col', class: 'num' }, 'p50'), h('th', { scope: 'col', class: 'num' }, 'p99'))),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          h('td', {}),
+          h('th', { scope: 'col', class: 'num' }, 'p50'),
+          h('th', { scope: 'col', class: 'num' }, 'p99'),
+        ),
+      ),
       h('tbody', {}, row('due_to_ready'), row('ready_to_handed_out')),
     ),
     h(
@@ -142,7 +191,12 @@ function late() {
       h('p', { class: 'muted' }, t('late.oldest')),
       oldest
         ? [
-            h('p', { class: 'line' }, h('a', { href: `#/jobs/${enc(oldest.topic)}/${enc(oldest.id)}`, class: 'clip' }, oldest.id), moment(oldest.due)),
+            h(
+              'p',
+              { class: 'line' },
+              h('a', { href: `#/jobs/${enc(oldest.topic)}/${enc(oldest.id)}`, class: 'clip' }, oldest.id),
+              moment(oldest.due),
+            ),
             h('p', { class: 'muted clip' }, oldest.topic),
           ]
         : h('p', { class: 'line' }, t('late.none')),
@@ -160,14 +214,41 @@ function serverCard(nodes, alarms) {
     t('server.title'),
     {},
     facts([
-      nodes && [t('server.instances'), h('a', { href: '#/nodes' }, alive.length === 1 ? t('server.alone') : t('server.alive', { count: alive.length }))],
-      [t('server.store'), folder ? [t('server.folder'), ' ', tag(store.durability)] : [store.kind, ' ', store.away_seconds > 0 ? tag(t('server.away', { count: Math.round(store.away_seconds) }), 'bad') : tag(t('server.reached'), 'good')]],
-      folder && [t('server.log'), `${bytes(store.log_bytes)} · ${t('server.live', { size: bytes(store.live_bytes) })}`],
+      nodes && [
+        t('server.instances'),
+        h(
+          'a',
+          { href: '#/nodes' },
+          alive.length === 1 ? t('server.alone') : t('server.alive', { count: alive.length }),
+        ),
+      ],
+      [
+        t('server.store'),
+        folder
+          ? [t('server.folder'), ' ', tag(store.durability)]
+          : [
+              store.kind,
+              ' ',
+              store.away_seconds > 0
+                ? tag(t('server.away', { count: Math.round(store.away_seconds) }), 'bad')
+                : tag(t('server.reached'), 'good'),
+            ],
+      ],
+      folder && [
+        t('server.log'),
+        `${bytes(store.log_bytes)} · ${t('server.live', { size: bytes(store.live_bytes) })}`,
+      ],
       folder && [t('server.free'), store.full ? tag(t('server.full'), 'bad') : bytes(store.free_bytes)],
       [t('server.topics'), h('a', { href: '#/topics' }, num(stats.topics))],
-      alarms && [t('alarms.title'), rules.length ? (bad ? tag(t('alarms.count', { count: bad }), 'bad') : tag(t('alarms.quiet', { count: rules.length }), 'good')) : h('span', { class: 'muted' }, t('alarms.no_rules'))],
+      alarms && [
+        t('alarms.title'),
+        rules.length
+          ? bad
+            ? tag(t('alarms.count', { count: bad }), 'bad')
+            : tag(t('alarms.quiet', { count: rules.length }), 'good')
+          : h('span', { class: 'muted' }, t('alarms.no_rules')),
+      ],
       [t('server.started'), moment(stats.started)],
     ]),
   );
 }
-

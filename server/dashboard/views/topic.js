@@ -23,7 +23,8 @@ export function open({ params: [topic], signal, redraw, poll }) {
     signal,
     redraw,
     whose: () => ({ topics: [topic], isAll: true }),
-    onpick: (from, to) => (location.hash = jobsHref(topic, { due_after: from.toISOString(), due_before: to.toISOString() })),
+    onpick: (from, to) =>
+      (location.hash = jobsHref(topic, { due_after: from.toISOString(), due_before: to.toISOString() })),
   });
   const look = poll(2_000, async () => {
     try {
@@ -35,7 +36,10 @@ export function open({ params: [topic], signal, redraw, poll }) {
       return redraw();
     }
     const at = performance.now();
-    looks = [...looks.filter((one) => at - one.at < RATE_MS), { at, seen: new Map([[topic, [info.added, held(info.counts)]]]) }];
+    looks = [
+      ...looks.filter((one) => at - one.at < RATE_MS),
+      { at, seen: new Map([[topic, [info.added, held(info.counts)]]]) },
+    ];
     Object.assign(info, ratesSince(looks[0], at, info));
     errors = info.counts.dead > 0 ? await getIfThere(`${topicPath(topic)}/errors`) : null;
     redraw();
@@ -50,16 +54,39 @@ export function open({ params: [topic], signal, redraw, poll }) {
       { class: 'head' },
       h('p', { class: 'crumbs' }, h('a', { href: '#/topics' }, t('menu.topics'))),
       h('h1', { tabindex: '-1', class: 'breakable' }, topic),
-      info?.paused && tag(info.paused_for ? t('topic.paused_for', { for: info.paused_for }) : t('topic.paused'), 'warn'),
+      info?.paused &&
+        tag(info.paused_for ? t('topic.paused_for', { for: info.paused_for }) : t('topic.paused'), 'warn'),
       info && !missing && h('div', { class: 'head-actions' }, buttons(topic, info, then)),
     ),
-    missing && empty(t('topic.missing'), h('p', { class: 'muted' }, t('topic.missing_text')), h('p', {}, h('a', { class: 'button', href: `#/add?topic=${enc(topic)}` }, t('menu.add')))),
+    missing &&
+      empty(
+        t('topic.missing'),
+        h('p', { class: 'muted' }, t('topic.missing_text')),
+        h('p', {}, h('a', { class: 'button', href: `#/add?topic=${enc(topic)}` }, t('menu.add'))),
+      ),
     !info && !missing && h('p', { class: 'muted loading' }, t('loading')),
-    info && !missing && [
-      h('div', { class: 'tiles seven' }, STATES.map((state) => tile(t(`state.${state}`), info.counts[state], { state, href: jobsHref(topic, { state }) }))),
-      chart.draw(),
-      h('div', { class: 'columns two' }, settings(topic, info, then), h('div', { class: 'stack' }, flow(info), errors?.errors.length > 0 && dead(topic, errors.errors, then))),
-    ],
+    info &&
+      !missing && [
+        h(
+          'div',
+          { class: 'tiles seven' },
+          STATES.map((state) =>
+            tile(t(`state.${state}`), info.counts[state], { state, href: jobsHref(topic, { state }) }),
+          ),
+        ),
+        chart.draw(),
+        h(
+          'div',
+          { class: 'columns two' },
+          settings(topic, info, then),
+          h(
+            'div',
+            { class: 'stack' },
+            flow(info),
+            errors?.errors.length > 0 && dead(topic, errors.errors, then),
+          ),
+        ),
+      ],
   ];
   return { title: topic, draw };
 }
@@ -69,7 +96,9 @@ const jobsHref = (topic, filter) => `#/jobs?${new URLSearchParams({ topic, ...fi
 function buttons(topic, info, then) {
   return [
     h('a', { class: 'button', href: jobsHref(topic, {}) }, t('topic.browse')),
-    info.paused ? button(t('topic.resume'), () => then(resumeTopic(topic))) : button(t('topic.pause'), () => then(pauseTopic(topic))),
+    info.paused
+      ? button(t('topic.resume'), () => then(resumeTopic(topic)))
+      : button(t('topic.pause'), () => then(pauseTopic(topic))),
     info.counts.dead > 0 && button(t('topic.redrive'), () => then(redrive(topic))),
     button(t('topic.empty'), () => then(emptyTopic(topic)), { kind: 'danger-quiet' }),
   ];
@@ -97,7 +126,12 @@ function dead(topic, errors, then) {
       h('span', { class: 'num' }, num(count)),
       button(t('topic.redrive_short'), () => then(redrive(topic, error)), { kind: 'small' }),
     );
-  return card(t('topic.errors'), {}, h('ul', { class: 'errors' }, errors.slice(0, 10).map(row)), errors.length > 10 && h('p', { class: 'muted' }, t('more', { count: errors.length - 10 })));
+  return card(
+    t('topic.errors'),
+    {},
+    h('ul', { class: 'errors' }, errors.slice(0, 10).map(row)),
+    errors.length > 10 && h('p', { class: 'muted' }, t('more', { count: errors.length - 10 })),
+  );
 }
 
 function settings(topic, info, then) {

@@ -33,11 +33,28 @@ export function open({ query, signal, redraw, poll }) {
         title: t('topic'),
         cls: 'name',
         sort: ({ topic }) => topic,
-        cell: ({ topic, paused }) => [h('a', { href: `#/topics/${enc(topic)}` }, topic), paused && [' ', tag(t('topic.paused'), 'warn')]],
+        cell: ({ topic, paused }) => [
+          h('a', { href: `#/topics/${enc(topic)}` }, topic),
+          paused && [' ', tag(t('topic.paused'), 'warn')],
+        ],
       },
       ...COUNTS.map(count),
-      { key: 'in', title: t('topics.in'), cls: 'num', minor: true, sort: ({ inRate }) => inRate, cell: ({ inRate }) => rate(inRate) },
-      { key: 'out', title: t('topics.out'), cls: 'num', minor: true, sort: ({ outRate }) => outRate, cell: ({ outRate }) => rate(outRate) },
+      {
+        key: 'in',
+        title: t('topics.in'),
+        cls: 'num',
+        minor: true,
+        sort: ({ inRate }) => inRate,
+        cell: ({ inRate }) => rate(inRate),
+      },
+      {
+        key: 'out',
+        title: t('topics.out'),
+        cls: 'num',
+        minor: true,
+        sort: ({ outRate }) => outRate,
+        cell: ({ outRate }) => rate(outRate),
+      },
     ],
   });
   poll(2_000, async () => {
@@ -50,18 +67,40 @@ export function open({ query, signal, redraw, poll }) {
     redraw();
   };
   const draw = () => {
-    const shown = topics && table.sorted(text ? topics.filter(({ topic }) => topic.toLowerCase().includes(text)) : topics);
+    const shown =
+      topics &&
+      table.sorted(text ? topics.filter(({ topic }) => topic.toLowerCase().includes(text)) : topics);
     return [
       h(
         'div',
         { class: 'head' },
         h('h1', { tabindex: '-1' }, t('menu.topics')),
-        topics && h('span', { class: 'muted num' }, text ? t('topics.some', { shown: num(shown.length), count: topics.length }) : t('topics.count', { count: topics.length })),
-        h('div', { class: 'head-actions' }, h('input', { type: 'search', class: 'filter', placeholder: t('topics.filter'), 'aria-label': t('topics.filter'), oninput: type })),
+        topics &&
+          h(
+            'span',
+            { class: 'muted num' },
+            text
+              ? t('topics.some', { shown: num(shown.length), count: topics.length })
+              : t('topics.count', { count: topics.length }),
+          ),
+        h(
+          'div',
+          { class: 'head-actions' },
+          h('input', {
+            type: 'search',
+            class: 'filter',
+            placeholder: t('topics.filter'),
+            'aria-label': t('topics.filter'),
+            oninput: type,
+          }),
+        ),
       ),
       !topics && h('p', { class: 'muted loading' }, t('loading')),
       topics?.length === 0 && nothingYet(),
-      topics?.length > 0 && (shown.length ? h('div', { class: 'card flush' }, table.draw(shown)) : empty(t('topics.none', { text }))),
+      topics?.length > 0 &&
+        (shown.length
+          ? h('div', { class: 'card flush' }, table.draw(shown))
+          : empty(t('topics.none', { text }))),
     ];
   };
   return { title: t('menu.topics'), draw };
