@@ -23,6 +23,8 @@ const HEIGHT = 208;
 const LEFT = 44;
 const BOTTOM = 22;
 const TOP = 8;
+/** About how wide a label is. */
+const LABEL = 40;
 const KEY = 'linger.range';
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
@@ -257,9 +259,13 @@ export class DueChart {
     const { bars, label, form } = RANGES[this.range];
     const zone = new Date(from).getTimezoneOffset() * MINUTE;
     const first = Math.ceil((from - zone) / label) * label + zone;
+    const gone = (now() - from) / step;
     const all = [];
     for (let at = first; at < from + (bars + AHEAD) * step; at += label) {
       const x = ((at - from) / step) * this.barWidth();
+      // Half a label says nothing.
+      const place = x - gone * this.barWidth();
+      if (place < LABEL / 2 || place > this.width - LEFT - LABEL / 2) continue;
       all.push(
         h(
           'text',

@@ -100,7 +100,7 @@ export function open({ query, redraw }) {
             h('button', { type: 'submit', class: 'button primary', disabled: busy }, t('add.action')),
           ),
         ),
-        h('div', { class: 'stack' }, commandCard(request())),
+        h('div', {}, commandCard(request())),
       ),
   ];
   return { title: t('menu.add'), draw };
