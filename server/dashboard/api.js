@@ -55,7 +55,7 @@ export async function getIfThere(path) {
   try {
     return await get(path);
   } catch (error) {
-    if (error.status === 404) return null;
+    if (error.status === 404 || error.status === 405) return null;
     throw error;
   }
 }
