@@ -78,8 +78,9 @@ async function enter() {
   document.title = `${view.title} · Linger`;
   scrollTo(0, 0);
   redraw();
-  // So that those who hear the page hear that it has changed; not when it is opened.
-  if (entered) document.querySelector('h1')?.focus({ preventScroll: true });
+  // So that those who hear the page hear that it has changed; not when it is opened, nor from under
+  // those who type already.
+  if (entered && document.activeElement?.tagName !== 'INPUT') document.querySelector('h1')?.focus({ preventScroll: true });
   entered = true;
 }
 let entered = false;

@@ -110,6 +110,6 @@ function errorList(topic, total, errors, then) {
     'ul',
     { class: 'errors' },
     errors.slice(0, ERRORS_SHOWN).map(row),
-    total > known && h('li', { class: 'muted' }, t('dead.without', { count: total - known })),
+    total > known && h('li', { class: 'muted' }, t('dead.rest', { count: total - known })),
   );
 }

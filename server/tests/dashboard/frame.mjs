@@ -57,6 +57,7 @@ describe('the frame', () => {
     const second = await options.nth(1).innerText();
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Enter');
+    await says(page.locator('h1'), '1001');
     await says(page.locator('.crumbs'), second.includes('order.remind') ? 'order.remind' : 'order.close');
     // Topics by how they begin.
     await page.keyboard.press('/');
