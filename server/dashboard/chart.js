@@ -10,15 +10,19 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** Each: how long a bar is, how many there are, labels at every so many ms, and how often to ask. */
+/**
+ * Each: how long a bar is, how many are in sight, how many are asked for beyond that, to move into sight,
+ * labels at every so many ms, and how often to ask.
+ */
 export const RANGES = {
-  minute: { step: SECOND, bars: 60, label: 10 * SECOND, form: 'second', every: 2_000 },
-  hour: { step: MINUTE, bars: 60, label: 10 * MINUTE, form: 'minute', every: 4_000 },
-  day: { step: HOUR / 2, bars: 48, label: 4 * HOUR, form: 'minute', every: 8_000 },
-  month: { step: DAY, bars: 30, label: 5 * DAY, form: 'day', every: 10_000 },
+  minute: { step: SECOND, bars: 60, ahead: 32, label: 10 * SECOND, form: 'second', every: 2_000 },
+  hour: { step: MINUTE, bars: 60, ahead: 3, label: 10 * MINUTE, form: 'minute', every: 4_000 },
+  day: { step: HOUR / 2, bars: 48, ahead: 2, label: 4 * HOUR, form: 'minute', every: 8_000 },
+  month: { step: DAY, bars: 30, ahead: 2, label: 5 * DAY, form: 'day', every: 10_000 },
 };
-/** Asked for beyond the right edge, so that there is something to move into sight. */
-const AHEAD = 6;
+/** Of the server's time a chart takes one part in so many at most, if that is a look each half minute. */
+const SHARE = 100;
+const EVERY_MAX = 30_000;
 const HEIGHT = 208;
 const LEFT = 44;
 const BOTTOM = 22;
@@ -59,36 +63,43 @@ export class DueChart {
 
   async look() {
     const range = this.range;
-    const { step, bars, every } = RANGES[range];
+    const { step, bars, ahead, every } = RANGES[range];
     // Whole bars, and days that begin at midnight here.
     const zone = step === DAY ? new Date(now()).getTimezoneOffset() * MINUTE : 0;
     const from = Math.floor((now() - zone) / step) * step + zone;
-    const buckets = bars + AHEAD;
+    const buckets = bars + ahead;
     const span = {
       from: new Date(from).toISOString(),
       to: new Date(from + buckets * step).toISOString(),
       buckets,
     };
-    const ask = async (topic) =>
-      (await get(`/v1/due${query({ ...span, topic })}`)).buckets.map(({ count }) => count);
+    const ask = async (topic) => {
+      const begun = performance.now();
+      const { buckets: counted } = await get(`/v1/due${query({ ...span, topic })}`);
+      return { counts: counted.map(({ count }) => count), took: performance.now() - begun };
+    };
     const { topics, isAll } = this.whose();
-    const [total, ...each] = await Promise.all([isAll ? null : ask(), ...topics.map(ask)]);
+    const each = await Promise.all(topics.map((topic) => ask(topic)));
+    // After the others, which would have to wait for it.
+    const all = isAll ? null : await ask();
     if (range !== this.range) return 0;
     const series = topics.map((topic, at) => ({
       topic,
       color: this.colorOf(topic, topics),
-      counts: each[at],
+      counts: each[at].counts,
     }));
     const known = (bar) => series.reduce((sum, { counts }) => sum + counts[bar], 0);
-    if (total)
+    if (all)
       series.push({
         topic: null,
         color: 0,
-        counts: total.map((count, bar) => Math.max(0, count - known(bar))),
+        counts: all.counts.map((count, bar) => Math.max(0, count - known(bar))),
       });
     this.data = { from, step, series, form: RANGES[range].form };
     this.redraw();
-    return every;
+    // The sum over very many topics is work for the server; what one topic takes is the way there.
+    const cost = all ? all.took - Math.min(all.took, ...each.map(({ took }) => took)) : 0;
+    return Math.min(EVERY_MAX, Math.max(every, cost * SHARE));
   }
 
   /** A topic keeps its colour while it is among those shown. */
@@ -111,7 +122,7 @@ export class DueChart {
   }
 
   shift() {
-    const gone = Math.min(AHEAD, (now() - this.data.from) / this.data.step);
+    const gone = Math.min(RANGES[this.range].ahead, (now() - this.data.from) / this.data.step);
     return `translate(${(LEFT - gone * this.barWidth()).toFixed(2)},0)`;
   }
 
@@ -188,11 +199,12 @@ export class DueChart {
 
   plot() {
     const series = this.data?.series ?? [];
-    const bars = RANGES[this.range].bars + AHEAD;
+    const bars = RANGES[this.range].bars + RANGES[this.range].ahead;
     const totals = Array.from({ length: bars }, (_, bar) =>
       series.reduce((sum, { counts }) => sum + counts[bar], 0),
     );
-    const ticks = niceTicks(Math.max(...totals, 1));
+    // By those in sight and about to be.
+    const ticks = niceTicks(Math.max(...totals.slice(0, RANGES[this.range].bars + 3), 1));
     const top = ticks.at(-1);
     const y = (count) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - count / top);
     const grid = ticks.map((tick) => [
@@ -256,12 +268,12 @@ export class DueChart {
 
   labels() {
     const { from, step } = this.data;
-    const { bars, label, form } = RANGES[this.range];
+    const { bars, ahead, label, form } = RANGES[this.range];
     const zone = new Date(from).getTimezoneOffset() * MINUTE;
     const first = Math.ceil((from - zone) / label) * label + zone;
     const gone = (now() - from) / step;
     const all = [];
-    for (let at = first; at < from + (bars + AHEAD) * step; at += label) {
+    for (let at = first; at < from + (bars + ahead) * step; at += label) {
       const x = ((at - from) / step) * this.barWidth();
       // Half a label says nothing.
       const place = x - gone * this.barWidth();
@@ -278,7 +290,7 @@ export class DueChart {
   }
 
   spoken(totals) {
-    const most = Math.max(...totals);
+    const most = Math.max(...totals.slice(0, RANGES[this.range].bars));
     if (!this.data || most === 0) return t('due.nothing');
     const at = this.data.from + totals.indexOf(most) * this.data.step;
     return `${this.summary()} ${t('due.most', { count: most, at: time(at, 'near') })}`;
@@ -289,7 +301,9 @@ export class DueChart {
     const gone = this.data ? (now() - this.data.from) / this.data.step : 0;
     const bar = event ? Math.floor((event.clientX - box.left - LEFT) / this.barWidth() + gone) : -1;
     const hover =
-      bar >= 0 && bar < RANGES[this.range].bars + AHEAD && event.clientX - box.left > LEFT ? bar : null;
+      bar >= 0 && bar < RANGES[this.range].bars + RANGES[this.range].ahead && event.clientX - box.left > LEFT
+        ? bar
+        : null;
     if (hover === this.hover) return;
     this.hover = hover;
     this.redraw();

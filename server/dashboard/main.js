@@ -77,13 +77,19 @@ async function enter() {
   view = open({ ...at, signal, redraw, poll: (every, look) => poll(every, signal, look) });
   document.title = `${view.title} · Linger`;
   scrollTo(0, 0);
-  redraw();
-  // So that those who hear the page hear that it has changed; not when it is opened, nor from under
-  // those who type already.
-  if (entered && document.activeElement?.tagName !== 'INPUT') document.querySelector('h1')?.focus({ preventScroll: true });
+  announced = !entered;
   entered = true;
+  redraw();
 }
 let entered = false;
+let announced = true;
+
+/** So that those who hear the page hear that it has changed; not from under those who type already. */
+function announce() {
+  announced = true;
+  if (document.activeElement?.tagName !== 'INPUT')
+    document.querySelector('h1')?.focus({ preventScroll: true });
+}
 
 let asked = false;
 /** Draws before the next frame, or soon if there is none because nobody looks. */
@@ -94,6 +100,7 @@ function redraw() {
   soon(() => {
     asked = false;
     render(app, frame());
+    if (!announced) announce();
   });
 }
 

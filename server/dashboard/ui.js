@@ -19,7 +19,8 @@ function flat(kids, into = [], place = '') {
   kids.forEach((kid, at) => {
     if (Array.isArray(kid)) flat(kid, into, `${place}${at}.`);
     else if (kid == null || kid === false || kid === true) return;
-    else into.push(Object.assign(typeof kid === 'object' ? kid : { text: String(kid) }, { place: place + at }));
+    else
+      into.push(Object.assign(typeof kid === 'object' ? kid : { text: String(kid) }, { place: place + at }));
   });
   return into;
 }

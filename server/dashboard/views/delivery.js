@@ -1,6 +1,6 @@
 // Where jobs are pushed: destinations and how they do, workers that have registered, what failed last.
 
-import { enc, get, getIfThere } from '../api.js';
+import { enc, get, getIfThere, now } from '../api.js';
 import { stats } from '../live.js';
 import { card, empty, moment, moments, tag, tile } from '../parts.js';
 import { h } from '../ui.js';
@@ -97,7 +97,7 @@ function success({ deliveries, failures }) {
 function destinationTable({ destinations, cursor }) {
   const state = ({ state, opens }) => [
     tag(t(`dest.${state}`), KIND[state]),
-    opens && h('span', { class: 'muted', title: t('dest.opens') }, ' ', moment(opens)),
+    Date.parse(opens) > now() && h('span', { class: 'muted', title: t('dest.opens') }, ' ', moment(opens)),
   ];
   const ms =
     (name) =>

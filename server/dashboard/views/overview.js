@@ -66,17 +66,7 @@ function firing({ alarms }) {
         'div',
         { key: alarm.name, class: 'alarm' },
         icon('warn'),
-        h(
-          'p',
-          {},
-          h('strong', {}, alarm.name),
-          ' ',
-          h(
-            'span',
-            { class: 'muted' },
-            t('alarms.rule', { kind: t(`alarm.${alarm.kind}`), threshold: alarm.threshold }),
-          ),
-        ),
+        h('p', {}, h('strong', {}, alarm.name), ' ', h('span', { class: 'muted' }, rule(alarm))),
         h(
           'ul',
           {},
@@ -86,6 +76,13 @@ function firing({ alarms }) {
       );
     }),
   );
+}
+
+/** What it watches, and its border if it has one. */
+function rule({ kind, threshold }) {
+  const what = t(`alarm.${kind}`);
+  if (kind === 'disk') return t('alarms.below', { what, threshold: bytes(threshold) });
+  return ['dead', 'late', 'backlog'].includes(kind) ? t('alarms.over', { what, threshold }) : what;
 }
 
 function incident({ topic, destination, value, since }) {
@@ -101,7 +98,7 @@ function incident({ topic, destination, value, since }) {
     what && ' ',
     h('strong', { class: 'num' }, Math.round(value * 10) / 10),
     ' ',
-    h('span', { class: 'muted' }, t('alarms.since'), ' ', moment(since)),
+    h('span', { class: 'muted' }, moment(since)),
   );
 }
 
