@@ -26,8 +26,11 @@ describe('the dead shelf', () => {
   const error = (topic, text) => group(topic).locator('.errors li', { hasText: text });
 
   test('an empty shelf says what it is for', async () => {
-    await visit(page, `${server.url}/#/dead`);
+    const own = await Server.start();
+    await visit(page, `${own.url}/#/dead`);
     await says(page.locator('.empty'), 'The shelf is empty');
+    await visit(page, server.url);
+    await own.end();
   });
 
   test('dead jobs are grouped by topic and error, the most first', async () => {
@@ -45,25 +48,29 @@ describe('the dead shelf', () => {
   });
 
   test('a group is redriven at once', async () => {
-    await server.post('/v1/topics/most/pause');
+    await dead(server, hooks.url, 'once', [...many(2, '418'), ...many(3, '410')]);
+    await server.post('/v1/topics/once/pause');
     await visit(page, `${server.url}/#/dead`);
-    await error('most', '410').getByRole('button').click();
-    await says(dialog(page), /most.*: 3\./);
+    await error('once', '410').getByRole('button').click();
+    await says(dialog(page), /once.*: 3\./);
     await answer(page, 'Redrive 3 jobs');
-    await said(page, '3 dead jobs of most are on their way again.');
-    const counts = await server.counts('most');
-    assert.deepEqual([counts.dead, counts.ready], [5, 3]);
+    await said(page, '3 dead jobs of once are on their way again.');
+    const counts = await server.counts('once');
+    assert.deepEqual([counts.dead, counts.ready], [2, 3]);
   });
 
   test('a group is redriven at a rate, slice by slice, while one looks elsewhere', async () => {
-    await error('most', '418').getByRole('button').click();
+    await dead(server, hooks.url, 'bit.by.bit', many(5, '418'));
+    await server.post('/v1/topics/bit.by.bit/pause');
+    await visit(page, `${server.url}/#/dead`);
+    await error('bit.by.bit', '418').getByRole('button').click();
     await answer(page, 'Redrive 5 jobs', { rate: '2' });
     const task = page.locator('.task');
     await says(task, 'Keep this page open.');
     await page.getByRole('link', { name: 'Overview' }).click();
     await says(task, '4 of 5');
-    await said(page, '5 dead jobs of most are on their way again.');
-    assert.equal((await server.counts('most')).dead, 0);
+    await said(page, '5 dead jobs of bit.by.bit are on their way again.');
+    assert.equal((await server.counts('bit.by.bit')).dead, 0);
     await task.waitFor({ state: 'detached' });
   });
 
