@@ -81,8 +81,10 @@ function buttons(path, job, then) {
         () => t(`did.${verb}`),
       ),
     );
-  const can = { finished: [], reserved: [], dead: ['redrive'] }[state] ?? [
+  const can = { finished: [], reserved: ['edit'], dead: ['redrive'] }[state] ?? [
     'run',
+    'reschedule',
+    'edit',
     state === 'held' ? 'unhold' : 'hold',
   ];
   const redrive = () =>
@@ -92,12 +94,11 @@ function buttons(path, job, then) {
         () => t('did.redrive'),
       ),
     );
-  const changes = state !== 'finished';
   return [
     can.includes('run') && button(t('bulk.run'), () => act('run')),
     can.includes('redrive') && button(t('bulk.redrive'), redrive),
-    changes && button(t('bulk.reschedule'), () => then(reschedule(path, job))),
-    changes && button(t('job.edit_body'), () => then(editBody(path, job))),
+    can.includes('reschedule') && button(t('bulk.reschedule'), () => then(reschedule(path, job))),
+    can.includes('edit') && button(t('job.edit_body'), () => then(editBody(path, job))),
     can.includes('hold') && button(t('bulk.hold'), () => act('hold')),
     can.includes('unhold') && button(t('bulk.unhold'), () => act('unhold')),
     h('a', { class: 'button', href: `#/add${query({ topic: job.topic, clone: job.id })}` }, t('job.clone')),

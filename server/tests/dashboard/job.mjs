@@ -115,6 +115,20 @@ describe('one job', () => {
     assert.equal((await server.job('free', 'x')).state, 'ready');
   });
 
+  test('what the server would refuse is not offered', async () => {
+    const offered = async (state) => {
+      await says(page.locator('.head .badge'), state);
+      return [await button(page, 'Reschedule').count(), await button(page, 'Edit body').count()];
+    };
+    await server.add({ topic: 'held', id: 'x', retry: { attempts: 1 } });
+    await look('held', 'x');
+    assert.deepEqual(await offered('Ready'), [1, 1]);
+    await server.post('/v1/topics/held/pop');
+    assert.deepEqual(await offered('Running'), [0, 1]);
+    await server.post('/v1/topics/held/jobs/x/fail');
+    assert.deepEqual(await offered('Dead'), [0, 0]);
+  });
+
   test('a job is rescheduled', async () => {
     await server.add({ topic: 'free', id: 'due', delay: '1h' });
     await look('free', 'due');
