@@ -107,22 +107,16 @@ struct Known {
 impl Past {
     pub(super) fn hear(&mut self, of: &Destination, heard: Heard) {
         self.heard += 1;
-        if !self.known.contains_key(of) {
-            self.make_room();
-            self.known.insert(of.clone(), Known::new());
-        }
-        let known = self.known.get_mut(of).expect("it is known by now");
-        known.heard = self.heard;
-        known.deliveries += 1;
-        known.latencies.record(heard.took_us);
-        match heard.failed {
-            None => known.last_success = Some(heard.at),
-            Some(failed) => {
-                known.failures += 1;
-                known.last_failure = Some((heard.at, failed.error.clone()));
-                self.failed.truncate(FAILED_MAX - 1);
-                self.failed.push_front(failed);
+        match self.known.get_mut(of) {
+            Some(known) => known.hear(&heard, self.heard),
+            None => {
+                self.make_room();
+                self.known.entry(of.clone()).or_insert_with(Known::new).hear(&heard, self.heard);
             }
+        }
+        if let Some(failed) = heard.failed {
+            self.failed.truncate(FAILED_MAX - 1);
+            self.failed.push_front(failed);
         }
     }
 
@@ -165,6 +159,19 @@ impl Known {
             last_success: None,
             last_failure: None,
             heard: 0,
+        }
+    }
+
+    fn hear(&mut self, heard: &Heard, number: u64) {
+        self.heard = number;
+        self.deliveries += 1;
+        self.latencies.record(heard.took_us);
+        match &heard.failed {
+            None => self.last_success = Some(heard.at),
+            Some(failed) => {
+                self.failures += 1;
+                self.last_failure = Some((heard.at, failed.error.clone()));
+            }
         }
     }
 
