@@ -232,25 +232,20 @@ function status() {
 
 /** Says that what is shown is not what is. */
 function banner() {
-  if (!link.away) return h('div', { role: 'status', 'aria-live': 'polite' });
+  const draw = (words, then, action) =>
+    h('div', { class: 'banner' }, icon('warn'), h('p', {}, h('strong', {}, words), ' ', then), action);
   const seconds = Math.max(0, Math.ceil((link.next - Date.now()) / 1_000));
   const words = link.loaded === null ? t('link.gone') : t('link.loading', { share: percent(link.loaded) });
   return h(
     'div',
     { role: 'status', 'aria-live': 'polite' },
-    h(
-      'div',
-      { class: 'banner' },
-      icon('warn'),
-      h(
-        'p',
-        {},
-        h('strong', {}, words),
-        ' ',
+    link.away &&
+      draw(
+        words,
         h('span', { 'aria-hidden': 'true' }, t('link.next', { count: seconds })),
+        button(t('link.retry'), probe, { kind: 'small' }),
       ),
-      button(t('link.retry'), probe, { kind: 'small' }),
-    ),
+    link.asksKey && draw(t('key.text'), null, button(t('key.action'), askKey, { kind: 'small' })),
   );
 }
 
@@ -311,7 +306,6 @@ onLink(() => {
   redraw();
   askKey();
 });
-setInterval(() => link.away && redraw(), 1_000);
 // What has been said of times gets old by itself.
 setInterval(() => !document.hidden && redraw(), 1_000);
 poll(2_000, new AbortController().signal, async () => {

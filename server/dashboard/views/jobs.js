@@ -22,10 +22,11 @@ export function open({ query, signal, redraw, poll }) {
 }
 
 class Jobs {
-  constructor({ topic = '', ...filter }, { signal, redraw, poll }) {
+  constructor({ topic = '', ...asked }, { signal, redraw, poll }) {
     Object.assign(this, {
       topic,
-      filter,
+      // An address may say anything.
+      filter: Object.fromEntries(FILTERS.filter((name) => asked[name]).map((name) => [name, asked[name]])),
       signal,
       redraw,
       jobs: null,

@@ -101,14 +101,17 @@ describe('the overview', () => {
     const first = await left();
     await until('the bar has moved to the left', async () => (await left()) < first - 5);
     // Not only from one look at the server to the next, but with every frame.
-    const places = await page.locator('.bar').first().evaluate(async (element) => {
-      const seen = new Set();
-      for (let n = 0; n < 30; n += 1) {
-        await new Promise(requestAnimationFrame);
-        seen.add(element.parentNode.getAttribute('transform'));
-      }
-      return seen.size;
-    });
+    const places = await page
+      .locator('.bar')
+      .first()
+      .evaluate(async (element) => {
+        const seen = new Set();
+        for (let n = 0; n < 30; n += 1) {
+          await new Promise(requestAnimationFrame);
+          seen.add(element.parentNode.getAttribute('transform'));
+        }
+        return seen.size;
+      });
     assert.ok(places > 10, `${places} places in 30 frames`);
     await shut(page);
   });
