@@ -97,8 +97,7 @@ function incident({ topic, destination, value, since }) {
     what,
     what && ' ',
     h('strong', { class: 'num' }, Math.round(value * 10) / 10),
-    ' ',
-    h('span', { class: 'muted' }, moment(since)),
+    h('span', { class: 'muted' }, ' · ', moment(since)),
   );
 }
 
