@@ -25,7 +25,10 @@ const running = new Set();
 
 /** Ends what tests that failed have left behind. */
 export function endAll() {
-  for (const process of running) process.kill('SIGKILL');
+  for (const { process, folder } of running) {
+    process.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 /** A server, and calls of its API. */
@@ -51,12 +54,8 @@ export class Server {
     let log = '';
     let over = false;
     this.process.stderr.on('data', (some) => (log += some));
-    const { process: child } = this;
-    running.add(child);
-    child.on('exit', () => {
-      over = true;
-      running.delete(child);
-    });
+    running.add(this);
+    this.process.on('exit', () => (over = true));
     await until(`the server is ready: ${log}`, () => {
       assert.ok(!over, `the server has ended: ${log}`);
       return / ready$/m.test(log);
@@ -73,6 +72,7 @@ export class Server {
 
   async end() {
     await this.stop();
+    running.delete(this);
     rmSync(this.folder, { recursive: true, force: true });
   }
 
