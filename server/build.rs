@@ -7,6 +7,8 @@ use prost::Message as _;
 fn main() {
     const FILES: [&str; 2] = ["linger/v1/linger.proto", "pb/delay_queue.proto"];
     println!("cargo:rerun-if-changed=proto");
+    // A file that is new there is embedded too.
+    println!("cargo:rerun-if-changed=dashboard");
     let descriptions = protox::compile(FILES, ["proto"]).expect("the descriptions are right");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     std::fs::write(out.join("descriptions.bin"), descriptions.encode_to_vec())

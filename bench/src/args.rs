@@ -12,7 +12,7 @@ engine     the embedded store, beside an engine without an index and beside the 
 http       the server over HTTP, beside a bare JSON echo
 grpc       the same over gRPC, beside a bare echo of that and beside HTTP
 beanstalk  its beanstalkd port, beside beanstalkd and beside Redis with scripts
-push       what it pushes to webhooks, beside a bare loop of posts
+push       what it pushes to webhooks and brokers, beside bare loops of the same clients
 redis      a store on Redis, beside a bare queue of scripts there and beside BullMQ
 
   --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m; redis 100k, of

@@ -1,7 +1,9 @@
-//! What the server pushes, measured beside a bare loop of posts.
+//! What the server pushes, measured beside bare loops of the same clients.
 
+mod broker;
 mod lateness;
 mod rates;
+mod sinks;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -53,17 +55,24 @@ struct Seen {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    run::run(args, NAMES, FLAT_MAX, Vec::new(), |folder| {
+    let brokers = broker::Programs::of(args);
+    run::run(args, NAMES, FLAT_MAX, brokers.facts(), |folder| {
         let programs = Programs::build(args.linger.as_deref())?;
         let mut rows = Vec::new();
         for size in &args.sizes {
-            rows.extend(at_size(folder, args, &programs, *size)?);
+            rows.extend(at_size(folder, args, &programs, &brokers, *size)?);
         }
         Ok(rows)
     })
 }
 
-fn at_size(folder: &Path, args: &Args, programs: &Programs, size: u64) -> Result<Vec<Row>> {
+fn at_size(
+    folder: &Path,
+    args: &Args,
+    programs: &Programs,
+    brokers: &broker::Programs,
+    size: u64,
+) -> Result<Vec<Row>> {
     let beside = folder.join(size.to_string());
     std::fs::create_dir(&beside)?;
     let mut bench = Bench {
@@ -94,20 +103,24 @@ fn at_size(folder: &Path, args: &Args, programs: &Programs, size: u64) -> Result
             }
         }
     }
+    if args.only.contains(&Part::Rates) {
+        bench.sinks(programs, brokers, &store)?;
+    }
     std::fs::remove_dir_all(&beside)?;
     Ok(bench.rows)
 }
 
 impl Bench {
-    /// Adds jobs for the receiver; `when` says when each is due.
+    /// Adds jobs for a target; `when` says when each is due.
     fn add(
         &self,
         to: SocketAddr,
         topic: &str,
+        target: &str,
         count: u64,
         when: impl Fn(u64) -> String,
     ) -> Result<()> {
-        let (body, target) = (self.maker.body(), self.target());
+        let body = self.maker.body();
         let job = |n| {
             let when = when(n);
             format!(r#"{{"topic":"{topic}","target":"{target}",{when},"body":{body}}}"#)
@@ -117,6 +130,14 @@ impl Bench {
             Ok::<(), std::io::Error>(())
         })?;
         Ok(())
+    }
+
+    /// Adds jobs that are all due and held back; answers the path that lets them go.
+    fn hold(&mut self, to: SocketAddr, target: &str, count: u64) -> Result<String> {
+        let topic = self.next_topic();
+        self.post(to, &format!("/v1/topics/{topic}/pause"), r#"{"for":"1h"}"#)?;
+        self.add(to, &topic, target, count, |_| r#""delay":0"#.to_owned())?;
+        Ok(format!("/v1/topics/{topic}/resume"))
     }
 
     /// Where the receiver takes jobs.

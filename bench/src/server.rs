@@ -18,6 +18,7 @@ pub(crate) struct Programs {
     grpc_echo: PathBuf,
     receiver: PathBuf,
     bare_push: PathBuf,
+    bare_publish: PathBuf,
 }
 
 /// The server to be measured.
@@ -41,13 +42,18 @@ pub(crate) enum Ports {
     HttpAndBeanstalkd,
 }
 
-/// A server that is told its port listens there within this time.
-const START_MAX: Duration = Duration::from_secs(10);
+/// What stands beside Linger, of the server's examples.
+const EXAMPLES: [&str; 5] = ["echo", "grpc_echo", "receiver", "bare_push", "bare_publish"];
+/// Where the crate is that cargo runs.
+const MANIFEST_DIR: &str = "CARGO_MANIFEST_DIR";
+/// A server that is told its port listens there within this time. Brokers take seconds, and on a machine
+/// that has much else to do a minute; one that ends is noticed at once.
+const START_MAX: Duration = Duration::from_secs(180);
 
 impl Programs {
     /// Builds them, so that what is measured is what stands in the tree.
     pub(crate) fn build(linger: Option<&Path>) -> Result<Programs> {
-        let made = Made::build(&["echo", "grpc_echo", "receiver", "bare_push"])?;
+        let made = Made::build(&EXAMPLES)?;
         Ok(Programs {
             linger: match linger {
                 Some(linger) => Linger(linger.to_owned()),
@@ -57,32 +63,38 @@ impl Programs {
             grpc_echo: made.program("grpc_echo")?,
             receiver: made.program("receiver")?,
             bare_push: made.program("bare_push")?,
+            bare_publish: made.program("bare_publish")?,
         })
     }
 
     /// Starts the echo of HTTP.
     pub(crate) fn echo(&self) -> Result<Server> {
-        Programs::start(&self.echo)
+        Programs::start(&self.echo, &[])
     }
 
     /// Starts the echo of gRPC.
     pub(crate) fn grpc_echo(&self) -> Result<Server> {
-        Programs::start(&self.grpc_echo)
+        Programs::start(&self.grpc_echo, &[])
     }
 
     /// Starts one that takes webhooks.
     pub(crate) fn receiver(&self) -> Result<Server> {
-        Programs::start(&self.receiver)
+        Programs::start(&self.receiver, &[])
     }
 
     /// Starts the bare loop of posts.
     pub(crate) fn bare_push(&self) -> Result<Server> {
-        Programs::start(&self.bare_push)
+        Programs::start(&self.bare_push, &[])
+    }
+
+    /// Starts the bare client of a broker; these are its kind, its URL and where in it to publish.
+    pub(crate) fn bare_publish(&self, to: &[&str; 3]) -> Result<Server> {
+        Programs::start(&self.bare_publish, to)
     }
 
     /// Starts a program that first of all says where it listens.
-    fn start(program: &Path) -> Result<Server> {
-        let mut process = Command::new(program).stdout(Stdio::piped()).spawn()?;
+    fn start(program: &Path, args: &[&str]) -> Result<Server> {
+        let mut process = Command::new(program).args(args).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let out = process.stdout.take().ok_or("the program has no output")?;
         BufReader::new(out).read_line(&mut line)?;
@@ -174,6 +186,13 @@ impl Made {
         if !cfg!(debug_assertions) {
             build.arg("--release");
         }
+        // What a cargo that runs us says of this crate; some crates are built anew when it changes.
+        for (name, _) in std::env::vars_os() {
+            let is_of_crate = |name: &str| name.starts_with("CARGO_PKG_") || name == MANIFEST_DIR;
+            if name.to_str().is_some_and(is_of_crate) {
+                build.env_remove(name);
+            }
+        }
         let output = build.stderr(Stdio::inherit()).output()?;
         if !output.status.success() {
             return Err("the server could not be built".into());
@@ -192,16 +211,23 @@ impl Made {
 impl Server {
     /// Starts a program that is told its port, and waits until it listens there.
     pub(crate) fn start_at(command: impl FnOnce(u16) -> Command) -> Result<Server> {
-        // Nobody is likely to take it in between.
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let mut command = command(address.port());
+        let port = free_port()?;
+        Server::start_on(port, command(port))
+    }
+
+    /// Starts a program that was told this port, and waits until it listens there.
+    pub(crate) fn start_on(port: u16, mut command: Command) -> Result<Server> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let process = process.map_err(|cause| format!("{command:?}: {cause}"))?;
         let mut server = Server { process, address, beanstalkd: None };
         let start = Instant::now();
         while TcpStream::connect(address).is_err() {
-            if server.process.try_wait()?.is_some() || start.elapsed() > START_MAX {
-                return Err(format!("{command:?} does not listen").into());
+            if let Some(status) = server.process.try_wait()? {
+                return Err(format!("{command:?} ended before it listened: {status}").into());
+            }
+            if start.elapsed() > START_MAX {
+                return Err(format!("{command:?} does not listen after {START_MAX:?}").into());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -219,4 +245,9 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A port of loopback that is free. Nobody is likely to take it in between.
+pub(crate) fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -9,6 +9,11 @@ struct Figures(Value);
 
 impl Figures {
     fn of(what: &str) -> Figures {
+        Figures::of_these(what, &[])
+    }
+
+    /// Less of it, as these arguments say.
+    fn of_these(what: &str, less: &[&str]) -> Figures {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let json = folder.path().join("figures.json");
         let output = Command::new(env!("CARGO_BIN_EXE_linger-bench"))
@@ -16,6 +21,7 @@ impl Figures {
             .arg(folder.path())
             .arg("--json")
             .arg(&json)
+            .args(less)
             .output()
             .expect("it starts");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -90,7 +96,7 @@ fn the_server_is_measured_over_grpc() {
 
 #[test]
 fn pushing_is_measured_beside_a_bare_loop() {
-    let figures = Figures::of("push");
+    let figures = Figures::of_these("push", &["--rates", "webhooks"]);
     for how in ["synced", "relaxed"] {
         let webhooks = figures.row(&format!("webhooks, {how}, 64 connections"));
         for column in ["linger", "bare loop"] {
@@ -102,6 +108,28 @@ fn pushing_is_measured_beside_a_bare_loop() {
         figures.have(&format!("lateness at 2000 due/s, {how}, p50"));
         let p99 = figures.row(&format!("lateness at 2000 due/s, {how}, p99"));
         assert!(p99["budget_met"].is_boolean(), "{p99}");
+    }
+}
+
+/// Apart from the webhooks, so that others run while a broker starts, which takes seconds; for the
+/// same reason each has one row of its four.
+#[test]
+fn every_broker_is_measured_beside_a_bare_client() {
+    let how = "synced, 64 at once";
+    let figures = Figures::of_these("push", &["--only", "rates", "--rates", how]);
+    for (program, name) in
+        [("rabbitmq", "RabbitMQ"), ("kafka", "Kafka"), ("nats", "NATS"), ("redis", "Redis")]
+    {
+        if !figures.found(program) {
+            continue;
+        }
+        let sink = figures.row(&format!("sink {name}, {how}"));
+        for column in ["linger", "bare loop"] {
+            assert!(sink[column][0].as_f64().is_some_and(|rate| rate > 0.0), "{sink}");
+        }
+        assert!(sink["budget_met"].is_boolean(), "{sink}");
+        figures.have(&format!("sink {name}, {how}: CPU time for each"));
+        figures.have(&format!("sink {name}, {how}: the broker's CPU time for each"));
     }
 }
 

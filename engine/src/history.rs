@@ -162,7 +162,8 @@ impl Notes {
     }
 }
 
-fn clipped(text: Arc<str>, bytes_max: usize) -> Arc<str> {
+/// The text, cut if it is longer.
+pub(crate) fn clipped(text: Arc<str>, bytes_max: usize) -> Arc<str> {
     if text.len() <= bytes_max { text } else { clip(&text, bytes_max).into() }
 }
 

@@ -3,8 +3,10 @@
 
 mod attempt;
 mod crew;
+mod destinations;
 mod dispatch;
 mod lanes;
+mod latency;
 mod runner;
 
 use std::fmt;
@@ -19,6 +21,9 @@ use crate::queue::{Delivery, Settle, Verdict};
 use lanes::Word;
 
 pub use crew::CONCURRENCY_DEFAULT;
+pub use destinations::{
+    DESTINATIONS_MAX, DestinationInfo, DestinationState, FAILED_MAX, FailedPush, Percentiles,
+};
 pub use lanes::Limits;
 pub use runner::{Drained, Hire, Runner, Totals};
 

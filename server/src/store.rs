@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use linger::error::{Error, Result};
 use linger::job::{Id, NewJob};
-use linger::machine::Owner;
+use linger::machine::{Owner, Stage};
 use linger::queue::{
-    Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
+    Added, Ask, Change, Changed, Delivery, Ended, Filter, Forecast, JobInfo, Key, KvEntry, KvQuery,
     KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
     Whole,
 };
@@ -69,6 +69,13 @@ impl Store {
             Store::Embedded(_) => Ok(None),
             Store::Redis(store) => store.fleet().await.map(Some),
         }
+    }
+
+    /// The job of a topic that is next in line.
+    pub(crate) async fn next_in_line(&self, topic: &Topic) -> Result<Option<JobInfo>> {
+        let filter = Filter { stage: Some(Stage::Ready), ..Filter::default() };
+        let query = Query { filter, limit: 1, ..Query::all(topic.clone()) };
+        Ok(self.browse(query).await?.jobs.pop())
     }
 
     /// Tells those who share it that this server is gone.

@@ -43,7 +43,7 @@ impl Bench {
         // Adding takes a while too.
         let start = now_ms() + AHEAD_MS + count / 20;
         let when = |n: u64| format!(r#""at":{}"#, start + (n * 1000).div_ceil(PACE));
-        self.add(server.address, &topic, count, when)?;
+        self.add(server.address, &topic, &self.target(), count, when)?;
         if now_ms() > start {
             return Err("adding took too long for lateness to mean anything".into());
         }

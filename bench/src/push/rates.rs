@@ -13,9 +13,9 @@ use crate::spread::Spread;
 use crate::work::since_1970;
 
 /// Jobs of a round.
-const JOBS: u64 = 20_000;
-/// The part of what a bare loop posts that is to be pushed.
-const OF_BARE_MIN: f64 = 0.6;
+pub(super) const JOBS: u64 = 20_000;
+/// The part of what a bare loop does that is to be pushed.
+pub(super) const OF_BARE_MIN: f64 = 0.6;
 
 /// What one round came to.
 struct Round {
@@ -83,11 +83,9 @@ impl Bench {
 
     /// Jobs that are all due and held back, from when they are let go.
     fn pushed(&mut self, server: &Server, count: u64) -> Result<Round> {
-        let (to, topic) = (server.address, self.next_topic());
-        let path = format!("/v1/topics/{topic}");
-        self.post(to, &format!("{path}/pause"), r#"{"for":"1h"}"#)?;
-        self.add(to, &topic, count, |_| r#""delay":0"#.to_owned())?;
-        self.round(server, count, || self.post(to, &format!("{path}/resume"), "{}"))
+        let to = server.address;
+        let resume = self.hold(to, &self.target(), count)?;
+        self.round(server, count, || self.post(to, &resume, "{}"))
     }
 
     /// The same posts, by the bare loop.

@@ -74,16 +74,17 @@ pub struct JobInfo {
 
 impl JobInfo {
     /// The next `n` times at which it is due, as far as that is known: its due time while it
-    /// waits, then the slots of its repeat.
-    pub fn upcoming(&self, n: usize) -> Vec<Time> {
+    /// waits, then the slots of its repeat that are still to come. None if it is dead or finished.
+    pub fn upcoming(&self, now: Time, n: usize) -> Vec<Time> {
         let waits = matches!(self.stage, Stage::Delayed | Stage::Retry | Stage::Held);
+        let is_over = matches!(self.stage, Stage::Dead | Stage::Finished);
         let mut times: Vec<Time> = waits.then_some(self.due).into_iter().collect();
-        if let Some(repeat) = &self.spec.repeat {
+        if let Some(repeat) = self.spec.repeat.as_ref().filter(|_| !is_over) {
             let ended = self.occurrence.saturating_add(1);
             let later = repeat
                 .count_max()
                 .map_or(n, |count| n.min(count.get().saturating_sub(ended) as usize));
-            times.extend(repeat.upcoming(self.base, self.due, later));
+            times.extend(repeat.upcoming(self.base, self.due.max(now), later));
         }
         times.truncate(n);
         times

@@ -9,13 +9,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::crew::Handler;
+use super::destinations::{FailedPush, Heard};
 use super::dispatch::Shared;
 use super::lanes::Word;
 use super::{Outcome, Working};
 use crate::dice::Lease;
 use crate::error::{Code, Error, Result};
+use crate::history::{ERROR_BYTES_MAX, clipped};
 use crate::job::{Destination, Id, Ttr};
-
 use crate::queue::{Changed, Delivery, Key, Lane, Queue, Settle, Verdict};
 use crate::time::{SECOND, Tick, format_duration};
 use crate::topic::Topic;
@@ -57,7 +58,7 @@ impl<Q: Queue> Attempt<Q> {
             number: job.job.attempt,
             ttr: job.ttr,
             within: job.within,
-            course: Course::begin(&shared, job),
+            course: Course::begin(&shared, job, now.tick),
             ends_us: AtomicU64::new(ends.as_us()),
             shared,
         }
@@ -75,7 +76,7 @@ impl<Q: Queue> Attempt<Q> {
         };
         // Whoever was called is done with it, though the store may take a moment to know.
         if let Some(course) = self.course.take() {
-            course.ended(outcome.word());
+            course.ended(&outcome, &self.id, self.number);
         }
         self.settle(outcome).await;
     }
@@ -178,26 +179,51 @@ struct Course<Q> {
     shared: Arc<Shared<Q>>,
     topic: Topic,
     to: Destination,
+    begun: Tick,
     word: Word,
+    heard: Option<Heard>,
 }
 
 impl<Q> Course<Q> {
-    fn begin(shared: &Arc<Shared<Q>>, job: &Delivery) -> Option<Course<Q>> {
+    fn begin(shared: &Arc<Shared<Q>>, job: &Delivery, begun: Tick) -> Option<Course<Q>> {
         let target = job.target.as_ref().filter(|_| shared.lane == Lane::Push)?;
         let (topic, to) = (job.topic().clone(), Destination::of(job.topic(), target));
         shared.lanes().begin(&topic, &to);
-        Some(Course { shared: shared.clone(), topic, to, word: Word::None })
+        let (word, heard) = (Word::None, None);
+        Some(Course { shared: shared.clone(), topic, to, begun, word, heard })
     }
+}
 
-    fn ended(mut self, word: Word) {
-        self.word = word;
+impl<Q: Queue> Course<Q> {
+    fn ended(mut self, outcome: &Outcome, id: &Id, attempt: u32) {
+        self.word = outcome.word();
+        if self.word == Word::Nobody {
+            return;
+        }
+        let now = self.shared.queue.clock().now();
+        let at = now.time();
+        let failed = outcome.error().map(|error| FailedPush {
+            at,
+            topic: self.topic.clone(),
+            id: id.clone(),
+            attempt,
+            destination: self.to.clone(),
+            error: clipped(error.clone(), ERROR_BYTES_MAX),
+        });
+        self.heard = Some(Heard { at, took_us: now.tick.us_since(self.begun), failed });
     }
 }
 
 impl<Q> Drop for Course<Q> {
     fn drop(&mut self) {
         let now = tokio::time::Instant::now();
-        self.shared.change_lanes(|lanes| lanes.end(&self.topic, &self.to, self.word, now));
+        let heard = self.heard.take();
+        self.shared.change_lanes(|lanes| {
+            lanes.end(&self.topic, &self.to, self.word, now);
+            if let Some(heard) = heard {
+                lanes.past.hear(&self.to, heard);
+            }
+        });
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::destinations::{DestinationInfo, DestinationState, Past};
 use crate::job::Destination;
 use crate::queue::Room;
-use crate::time::{MINUTE, SECOND};
+use crate::time::{MINUTE, SECOND, Time};
 use crate::topic::Topic;
 
 /// More destinations are not remembered when nothing is under way to them.
@@ -53,6 +54,8 @@ pub(super) struct Lanes {
     lanes: HashMap<Destination, Lane>,
     /// Jobs under way by topic.
     topics: HashMap<Topic, u32>,
+    /// What became of those that are no longer under way.
+    pub(super) past: Past,
     /// Counts what may let a job through that had to wait, or stop one that had not.
     changes: u64,
 }
@@ -83,6 +86,7 @@ impl Lanes {
             slots: slots as u32,
             lanes: HashMap::new(),
             topics: HashMap::new(),
+            past: Past::default(),
             changes: 0,
         }
     }
@@ -184,6 +188,39 @@ impl Lanes {
             lane.gate = OPEN;
             self.changes += 1;
         }
+    }
+
+    /// Where jobs are under way to, where none may go, and where some went lately; in no order,
+    /// and perhaps twice.
+    pub(super) fn destinations(&self) -> Vec<Destination> {
+        self.lanes.keys().chain(self.past.destinations()).cloned().collect()
+    }
+
+    /// What is known of a destination at a moment, which is `wall` by the clock on the wall.
+    pub(super) fn info(&self, of: Destination, now: Instant, wall: Time) -> DestinationInfo {
+        let lane = self.lanes.get(&of).copied().unwrap_or(Lane { busy: 0, gate: OPEN });
+        let ms = |duration: Duration| duration.as_millis() as u64;
+        let state = match lane.gate {
+            Gate::Open { .. } => DestinationState::Open,
+            Gate::Probed { .. } => DestinationState::Probing,
+            Gate::Closed { until, .. } => {
+                let (left, over) = (until - now, now - until);
+                let opens = wall.saturating_add_ms(ms(left)).saturating_sub_ms(ms(over));
+                DestinationState::Closed { opens }
+            }
+        };
+        let mut info = DestinationInfo {
+            destination: of,
+            state,
+            under_way: lane.busy,
+            deliveries: 0,
+            failures: 0,
+            latency: None,
+            last_success: None,
+            last_failure: None,
+        };
+        self.past.tell(&mut info);
+        info
     }
 
     /// The destinations that are closed.
@@ -341,6 +378,24 @@ mod tests {
         assert_eq!((bench.room(), bench.closed_for()), (0, Some(SECOND)));
         bench.lanes.reopen(&destination("http://a"));
         assert_eq!(bench.room(), 32);
+    }
+
+    #[test]
+    fn a_destination_says_whether_it_is_open_and_when_it_is_probed() {
+        let mut bench = Bench::new();
+        let wall = Time::from_ms(1_000_000).unwrap();
+        let info = |bench: &Bench| bench.lanes.info(destination("http://a"), bench.now, wall);
+        assert_eq!((info(&bench).state, info(&bench).under_way), (DestinationState::Open, 0));
+        bench.begin();
+        assert_eq!(info(&bench).under_way, 1);
+        assert_eq!(bench.lanes.destinations(), [destination("http://a")]);
+        bench.end(Word::Nobody);
+        let closed = |ms| DestinationState::Closed { opens: Time::from_ms(ms).unwrap() };
+        assert_eq!(info(&bench).state, closed(1_001_000));
+        bench.now += 3 * SECOND;
+        assert_eq!(info(&bench).state, closed(998_000), "nobody came to probe it");
+        bench.begin();
+        assert_eq!(info(&bench).state, DestinationState::Probing);
     }
 
     #[test]

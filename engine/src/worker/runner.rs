@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::crew::{Handler, Post};
+use super::destinations::{DestinationInfo, FailedPush};
 use super::dispatch::{Dispatcher, Phase, Shared};
 use super::lanes::Limits;
 use super::{Boxed, Worker};
@@ -124,6 +125,28 @@ impl<Q: Queue> Runner<Q> {
     /// The destinations that are closed, until a probe succeeds.
     pub fn closed(&self) -> Vec<Destination> {
         self.shared.lanes().closed()
+    }
+
+    /// Where a runner that pushes has jobs under way to, where none may go, and where it pushed to
+    /// lately, by name: those after `after`, at most `max`.
+    ///
+    /// Of those to which nothing is under way and that are open,
+    /// [`DESTINATIONS_MAX`](super::DESTINATIONS_MAX) are remembered.
+    pub fn destinations(&self, after: &str, max: usize) -> Vec<DestinationInfo> {
+        let mut names = self.shared.lanes().destinations();
+        names.retain(|name| name.as_str() > after);
+        names.sort_unstable();
+        names.dedup();
+        names.truncate(max);
+        let (now, wall) = (tokio::time::Instant::now(), self.shared.queue.clock().now().time());
+        let lanes = self.shared.lanes();
+        names.into_iter().map(|name| lanes.info(name, now, wall)).collect()
+    }
+
+    /// The latest attempts to push that failed, the newest first:
+    /// [`FAILED_MAX`](super::FAILED_MAX) are remembered.
+    pub fn failed_pushes(&self) -> Vec<FailedPush> {
+        self.shared.lanes().past.failed()
     }
 
     /// What has been counted so far.

@@ -8,7 +8,7 @@ use linger::job::Destination;
 use linger::machine::Stage;
 use linger::queue::Lane;
 use linger::time::SECOND;
-use linger::worker::{Limits, Runner, Totals, Worker};
+use linger::worker::{DestinationState, Limits, Percentiles, Runner, Totals, Worker};
 use linger::{Delivery, Job, Outcome};
 
 use crate::bench::{Bench, Gate, soon};
@@ -150,4 +150,52 @@ async fn a_topic_with_many_jobs_leaves_slots_for_others() {
     assert_eq!(gate.begun().await.topic().as_str(), "third");
     gate.go(22);
     counted(&runner, |totals| totals.done == 22).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_pushes_go_is_told_by_destination() {
+    let bench = Bench::new();
+    let clock = bench.clock.clone();
+    let runner = pushing(&bench, move |job: Delivery| {
+        let clock = clock.clone();
+        async move {
+            clock.advance(Duration::from_millis(10));
+            match job.target.as_ref().expect("it is pushed").as_str() {
+                "http://a/1" => Outcome::done(),
+                "http://a/2" => Outcome::dead("x".repeat(5000)),
+                "worker:shop" => Outcome::not_now(),
+                _ => Outcome::down("refused"),
+            }
+        }
+    });
+    runner.set_limits(Limits { failures: 1, ..Limits::default() }).unwrap();
+    for (n, url) in ["http://a/1", "http://a/2", "http://b/", "worker:shop"].iter().enumerate() {
+        bench.add_job(to(url, n)).await;
+        counted(&runner, |totals| {
+            (totals.done + totals.dead + totals.failed + totals.unbegun) as usize > n
+        })
+        .await;
+    }
+    let told = runner.destinations("", 10);
+    let names: Vec<&str> = told.iter().map(|info| info.destination.as_str()).collect();
+    assert_eq!(names, ["http://a", "http://b", "worker:shop/t"]);
+    let [a, b, shop] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((a.state, a.under_way, a.deliveries, a.failures), (DestinationState::Open, 0, 2, 1));
+    let Some(Percentiles { p50, p99 }) = a.latency else { panic!("{a:?}") };
+    let near = Duration::from_millis(8)..Duration::from_millis(12);
+    assert!(near.contains(&p50) && near.contains(&p99), "{a:?}");
+    assert!(a.last_success < a.last_failure.as_ref().map(|(at, _)| *at), "{a:?}");
+    assert!(matches!(b.state, DestinationState::Closed { .. }), "{b:?}");
+    assert_eq!((b.deliveries, b.failures, b.last_success), (1, 1, None));
+    assert!(matches!(shop.state, DestinationState::Closed { .. }), "{shop:?}");
+    assert_eq!((shop.deliveries, shop.latency), (0, None), "nobody was there");
+    let page = runner.destinations("http://a", 1);
+    assert_eq!(page.iter().map(|info| info.destination.as_str()).collect::<Vec<_>>(), ["http://b"]);
+
+    let failed = runner.failed_pushes();
+    let ids: Vec<&str> = failed.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!(ids, ["http://b/ 2", "http://a/2 1"], "the newest first");
+    assert_eq!((&*failed[0].error, failed[0].attempt), ("refused", 1));
+    assert_eq!(failed[1].error.len(), 1024, "no more is kept than of a job");
+    soon(runner.stop()).await;
 }

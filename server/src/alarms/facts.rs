@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use linger::error::Result;
 use linger::job::{Destination, Target};
-use linger::machine::Stage;
-use linger::queue::{Filter, JobInfo, PAGE_MAX, Query, Queue, TopicInfo, Topics};
+use linger::queue::{JobInfo, PAGE_MAX, Queue, TopicInfo, Topics};
 use linger::time::Time;
 use linger::topic::Topic;
 
@@ -60,7 +59,7 @@ impl Facts {
             // A topic that is paused makes nobody wait who does not want to.
             let waits = info.counts.ready > 0 && info.paused.is_none();
             let head = match waits && rules.iter().any(needs_head) {
-                true => head(store, &info.topic).await?,
+                true => store.next_in_line(&info.topic).await?,
                 false => None,
             };
             facts.topics.push(Fact::new(&info, head, registry, store.clock().now().time()));
@@ -154,13 +153,6 @@ async fn topics(store: &Store, rules: &[Rule]) -> Result<BTreeMap<Topic, TopicIn
         after = last;
     }
     Ok(found)
-}
-
-/// The job of a topic that is next in line.
-async fn head(store: &Store, topic: &Topic) -> Result<Option<JobInfo>> {
-    let filter = Filter { stage: Some(Stage::Ready), ..Filter::default() };
-    let query = Query { filter, limit: 1, ..Query::all(topic.clone()) };
-    Ok(store.browse(query).await?.jobs.pop())
 }
 
 #[cfg(test)]

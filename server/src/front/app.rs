@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::limit::Gates;
 use super::names::Names;
+use super::oldest::Oldest;
 use crate::alarms::Alarms;
 use crate::config::Config;
 use crate::eureka::Eureka;
@@ -49,6 +50,8 @@ pub(crate) struct App {
     node: Node,
     pub(super) gates: Gates,
     pub(super) names: Names,
+    /// The job that has been due for longest.
+    pub(super) oldest: Oldest,
     /// Ends what waits when the server stops.
     pub(super) stopping: CancellationToken,
     seen_to: TaskTracker,
@@ -73,6 +76,7 @@ impl App {
             changing: Mutex::default(),
             gates: Gates::default(),
             names: Names::new(),
+            oldest: Oldest::default(),
             stopping,
             seen_to: TaskTracker::new(),
         }
@@ -81,6 +85,11 @@ impl App {
     /// What others that share its store are told of this server.
     pub(crate) fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// When this server started.
+    pub(super) fn started(&self) -> Time {
+        self.started
     }
 
     /// Tells those who share the store that this server is gone.

@@ -7,6 +7,7 @@ mod handed_out;
 pub(crate) mod http;
 mod limit;
 mod names;
+mod oldest;
 mod origin;
 pub(crate) mod port;
 mod task;

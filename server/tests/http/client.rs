@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
+use hyper::http::response::Parts;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -137,6 +138,19 @@ impl Caller {
         headers: &[(&str, &str)],
         body: Vec<u8>,
     ) -> Answer {
+        let (parts, bytes) = self.send_for_bytes(method, path, headers, body).await;
+        let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        Answer { status: parts.status, headers: parts.headers, text }
+    }
+
+    /// The same, with an answer that need not be text.
+    pub(crate) async fn send_for_bytes(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> (Parts, Bytes) {
         let mut request =
             Request::builder().method(method).uri(format!("http://{}{path}", self.address()));
         for (name, value) in headers {
@@ -145,9 +159,7 @@ impl Caller {
         let request = request.body(Full::from(body)).expect("a request");
         let answer = self.client.request(request).await.expect("an answer");
         let (parts, body) = answer.into_parts();
-        let bytes = body.collect().await.expect("all of it").to_bytes();
-        let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
-        Answer { status: parts.status, headers: parts.headers, text }
+        (parts, body.collect().await.expect("all of it").to_bytes())
     }
 
     /// Returns when somebody waits for the jobs of a topic that nothing else names.

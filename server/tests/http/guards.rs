@@ -19,7 +19,9 @@ async fn without_the_role_api_only_how_it_is_is_told() {
     for path in ["/healthz", "/readyz", "/metrics", "/v1/nodes"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
-    for path in ["/v1/topics", "/openapi.json", "/docs", "/nowhere", "/v1/nodes/"] {
+    for path in
+        ["/", "/dashboard/x", "/v1/topics", "/openapi.json", "/docs", "/nowhere", "/v1/nodes/"]
+    {
         let why = server.get(path).await.refused(503, "unavailable", None);
         assert!(why.contains("role api"), "{path}: {why}");
     }

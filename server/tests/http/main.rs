@@ -4,6 +4,7 @@ mod client;
 
 mod bad_input;
 mod command;
+mod dashboard;
 mod guards;
 mod jobs;
 mod limits;
@@ -11,6 +12,7 @@ mod old;
 mod openapi;
 mod ouqiang;
 mod secrets;
+mod stats;
 mod tasks;
 mod topics;
 mod work;

@@ -17,6 +17,7 @@ mod alarms;
 mod archive;
 mod brokers;
 mod contract;
+mod destinations;
 mod eureka;
 mod isolation;
 mod ladder;

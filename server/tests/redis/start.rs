@@ -45,6 +45,9 @@ async fn while_redis_is_away_calls_are_refused_and_all_is_well_when_it_is_back()
     let seconds = metrics.lines().find_map(|line| line.strip_prefix("linger_store_away_seconds "));
     assert!(seconds.unwrap().parse::<f64>().unwrap() > 0.0, "{metrics}");
     assert!(!metrics.contains("linger_jobs"), "nobody knows: {metrics}");
+    let stats = caller.get("/v1/stats").await;
+    assert_eq!((stats.code(), &stats.json["store"]["kind"]), ("unavailable", &"redis".into()));
+    assert!(stats.json["store"]["away_seconds"].is_u64(), "{}", stats.json);
     let refused = caller.post("/v1/jobs", r#"{"topic":"orders","id":"2"}"#).await;
     assert_eq!((refused.status, refused.code()), (503, "unavailable"));
     // A restart would not help.
@@ -62,4 +65,7 @@ async fn metrics_of_a_disk_are_left_out() {
     let metrics = served.caller().text(hyper::Method::GET, "/metrics", String::new()).await;
     let ready = r#"linger_jobs{topic="orders",state="ready"} 1"#;
     assert!(metrics.contains(ready) && !metrics.contains("linger_disk_full"), "{metrics}");
+    let stats = served.caller().get("/v1/stats").await.ok(200);
+    assert_eq!(stats["store"], serde_json::json!({"kind": "redis", "away_seconds": 0}));
+    assert_eq!((&stats["counts"]["ready"], &stats["oldest_ready"]["id"]), (&1.into(), &"1".into()));
 }

@@ -30,6 +30,14 @@ suite! {
         assert!(buckets.iter().all(|part| (2..=4).contains(part)), "{buckets:?} are about equal");
     }
 
+    async fn many_jobs_may_fall_into_few_parts(t) {
+        t.add_many((1..=60).map(|n| delayed("orders", n * 100))).await;
+        assert_eq!(next(&t, 6 * SECOND, 3).await, [19, 20, 20]);
+        let from = t.now().saturating_add_ms(1000);
+        let later = Forecast { from, ..all(&t, 5 * SECOND, 2) };
+        assert_eq!(t.queue.forecast(later).await.unwrap(), [20, 20]);
+    }
+
     async fn there_may_be_more_parts_than_milliseconds(t) {
         t.add_many([1, 1, 2].map(|ms| delayed("orders", ms))).await;
         let buckets = next(&t, Duration::from_millis(3), 1000).await;

@@ -464,13 +464,29 @@ suite! {
         let start = t.now();
         let due = |ms: Duration| start.saturating_add_ms(ms.as_millis() as u64);
         let job = add(&t, every(HOUR).count(times(3))).await;
-        assert_eq!(job.upcoming(5), [due(HOUR), due(2 * HOUR), due(3 * HOUR)]);
-        assert_eq!(job.upcoming(1), [due(HOUR)]);
+        assert_eq!(job.upcoming(start, 5), [due(HOUR), due(2 * HOUR), due(3 * HOUR)]);
+        assert_eq!(job.upcoming(start, 1), [due(HOUR)]);
         t.pass(HOUR).await;
         let reserved = t.popped("orders").await.job;
-        assert_eq!(reserved.upcoming(5), [due(2 * HOUR), due(3 * HOUR)]);
+        assert_eq!(reserved.upcoming(t.now(), 5), [due(2 * HOUR), due(3 * HOUR)]);
         let once = t.add(Job::new("other", "x").delay(MINUTE)).await;
-        assert_eq!(once.upcoming(5), [due(HOUR + MINUTE)]);
+        assert_eq!(once.upcoming(t.now(), 5), [due(HOUR + MINUTE)]);
+    }
+
+    async fn times_that_have_passed_are_not_told_nor_any_of_a_job_that_is_over(t) {
+        let start = t.now();
+        let due = |ms: Duration| start.saturating_add_ms(ms.as_millis() as u64);
+        add(&t, every(HOUR).on_dead(OnDead::Stop)).await;
+        t.change("orders", "1", Action::Hold).await.unwrap();
+        t.pass(2 * HOUR + MINUTE).await;
+        let held = t.get("orders", "1").await;
+        assert_eq!(held.upcoming(t.now(), 3), [due(HOUR), due(3 * HOUR), due(4 * HOUR)]);
+        t.change("orders", "1", Action::Unhold).await.unwrap();
+        let ready = t.get("orders", "1").await;
+        assert_eq!(ready.upcoming(t.now(), 2), [due(3 * HOUR), due(4 * HOUR)]);
+        let delivery = t.popped("orders").await;
+        t.fail(&delivery, "no").await;
+        assert_eq!(t.get("orders", "1").await.upcoming(t.now(), 5), []);
     }
 
     async fn the_next_occurrence_goes_to_who_waits(t) {

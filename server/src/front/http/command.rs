@@ -19,11 +19,11 @@ use serde_json::value::RawValue;
 use super::error::{Refused, Result};
 use super::read::{self, Fields};
 use super::write::json;
-use super::{App, Route, no_route, old, only_post};
+use super::{App, Route, old, only_post};
 
-/// `POST /` and `POST /v1/command`.
+/// `POST /` and `POST /v1/command`. What else comes to `/` is the dashboard's.
 pub(crate) fn routes() -> Vec<Route> {
-    vec![("/", post(call).fallback(no_route)), ("/v1/command", post(call).fallback(only_post))]
+    vec![("/", post(call)), ("/v1/command", post(call).fallback(only_post))]
 }
 
 /// What a command that succeeded has to say.

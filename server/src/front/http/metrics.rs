@@ -125,7 +125,17 @@ fn disk(out: &mut Text, measured: &Measured) {
 fn pushes(out: &mut Text, totals: &Totals, closed: u64) {
     let name = "linger_pushes_total";
     out.about(name, "counter", "Attempts to push, by how they ended.");
-    for (outcome, count) in [
+    for (outcome, count) in outcomes(totals) {
+        let _ = writeln!(out.0, r#"{name}{{outcome="{outcome}"}} {count}"#);
+    }
+    out.one("linger_pushes_running", "gauge", "Pushes under way.", totals.running);
+    let help = "Destinations that are closed until a probe succeeds.";
+    out.one("linger_destinations_closed", "gauge", help, closed);
+}
+
+/// Attempts to push, by how they ended.
+pub(crate) fn outcomes(totals: &Totals) -> [(&'static str, u64); 8] {
+    [
         ("done", totals.done),
         ("failed", totals.failed),
         ("again", totals.again),
@@ -134,12 +144,7 @@ fn pushes(out: &mut Text, totals: &Totals, closed: u64) {
         ("released", totals.released),
         ("nobody_there", totals.unbegun),
         ("lost", totals.lost + totals.gone + totals.unsettled),
-    ] {
-        let _ = writeln!(out.0, r#"{name}{{outcome="{outcome}"}} {count}"#);
-    }
-    out.one("linger_pushes_running", "gauge", "Pushes under way.", totals.running);
-    let help = "Destinations that are closed until a probe succeeds.";
-    out.one("linger_destinations_closed", "gauge", help, closed);
+    ]
 }
 
 fn alarms(out: &mut Text, alarms: &Alarms) {

@@ -2,7 +2,10 @@
 
 mod alarms;
 mod command;
+mod dashboard;
+mod destinations;
 mod error;
+mod errors;
 mod hot;
 mod jobs;
 pub(crate) mod lines;
@@ -15,8 +18,10 @@ mod read;
 mod request;
 mod secrets;
 mod shape;
+mod stats;
 mod tasks;
 mod topics;
+mod upcoming;
 mod work;
 mod workers;
 mod write;
@@ -101,22 +106,27 @@ fn routes() -> Vec<Route> {
         ("/v1/topics/{topic}/pause", post(topics::pause).fallback(only_post)),
         ("/v1/topics/{topic}/resume", post(topics::resume).fallback(only_post)),
         ("/v1/topics/{topic}/empty", post(topics::empty).fallback(only_post)),
+        ("/v1/topics/{topic}/errors", get(errors::list).fallback(only_get)),
         ("/v1/topics/{topic}/{bulk}", post(work::bulk).fallback(only_post)),
         ("/v1/topics/{topic}/jobs", get(topics::browse).fallback(only_get)),
         ("/v1/topics/{topic}/jobs/{id}", job.fallback(only_job)),
         ("/v1/topics/{topic}/jobs/{id}/history", get(jobs::history).fallback(only_get)),
+        ("/v1/topics/{topic}/jobs/{id}/upcoming", get(upcoming::list).fallback(only_get)),
         ("/v1/topics/{topic}/jobs/{id}/{action}", post(work::act).fallback(only_post)),
         ("/v1/workers", get(workers::list).post(workers::register).fallback(only_list)),
         ("/v1/workers/{worker}", worker.fallback(only_worker)),
         ("/v1/workers/{worker}/heartbeat", put(workers::heartbeat).fallback(only_put)),
         ("/v1/workers/{worker}/drain", post(workers::drain).fallback(only_post)),
+        ("/v1/destinations", get(destinations::list).fallback(only_get)),
         ("/v1/nodes", get(nodes::list).fallback(only_get)),
+        ("/v1/stats", get(stats::show).fallback(only_get)),
         ("/v1/alarms", get(alarms::list).fallback(only_get)),
         ("/healthz", get(healthz).fallback(only_get)),
         ("/readyz", get(readyz).fallback(only_get)),
         ("/metrics", get(metrics::show).fallback(only_get)),
     ];
     routes.extend(openapi::routes());
+    routes.extend(dashboard::routes());
     routes
 }
 

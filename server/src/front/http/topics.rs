@@ -11,7 +11,7 @@ use linger::job::Ttr;
 use linger::queue::{
     Bodies, Cursor, Filter, Forecast, PausedFor, Query, Queue, TopicChange, TopicInfo, Topics,
 };
-use linger::topic::{Headers, Partitions, Rate, Settings, Topic};
+use linger::topic::{Counts, Headers, Partitions, Rate, Settings, Topic};
 use serde_json::value::RawValue;
 
 use super::App;
@@ -248,19 +248,20 @@ fn put_topic(out: &mut Object<'_>, info: &TopicInfo) {
     if let Some(PausedFor::Only(left)) = info.paused {
         out.duration("paused_for", left);
     }
-    out.object("counts", |out| {
-        let counts = &info.counts;
-        out.number("delayed", counts.delayed);
-        out.number("ready", counts.ready);
-        out.number("reserved", counts.reserved);
-        out.number("retry", counts.retry);
-        out.number("held", counts.held);
-        out.number("dead", counts.dead);
-        out.number("finished", counts.finished);
-    });
+    out.object("counts", |out| put_counts(out, &info.counts));
     out.number("waiting", info.waiting);
     out.number("added", info.added);
     out.object("settings", |out| put_settings(out, &info.settings));
+}
+
+pub(super) fn put_counts(out: &mut Object<'_>, counts: &Counts) {
+    out.number("delayed", counts.delayed);
+    out.number("ready", counts.ready);
+    out.number("reserved", counts.reserved);
+    out.number("retry", counts.retry);
+    out.number("held", counts.held);
+    out.number("dead", counts.dead);
+    out.number("finished", counts.finished);
 }
 
 pub(super) fn put_settings(out: &mut Object<'_>, settings: &Settings) {

@@ -40,6 +40,11 @@ impl Object<'_> {
         put_number(self.name(name), number);
     }
 
+    /// A number with a fraction.
+    pub(crate) fn decimal(&mut self, name: &str, number: f64) {
+        put_decimal(self.name(name), number);
+    }
+
     /// True or false.
     pub(crate) fn flag(&mut self, name: &str, flag: bool) {
         self.raw(name, if flag { b"true" } else { b"false" });
@@ -47,10 +52,7 @@ impl Object<'_> {
 
     /// A moment, in RFC 3339 with milliseconds.
     pub(crate) fn time(&mut self, name: &str, time: Time) {
-        let out = self.name(name);
-        out.push(b'"');
-        time.write_to(out);
-        out.push(b'"');
+        put_time(self.name(name), time);
     }
 
     /// A length of time, as people write it.
@@ -99,6 +101,16 @@ impl Array<'_> {
         put_number(self.next(), number);
     }
 
+    /// A number with a fraction.
+    pub(crate) fn decimal(&mut self, number: f64) {
+        put_decimal(self.next(), number);
+    }
+
+    /// A moment, in RFC 3339 with milliseconds.
+    pub(crate) fn time(&mut self, time: Time) {
+        put_time(self.next(), time);
+    }
+
     /// How much has been written, all around included.
     pub(crate) fn len(&self) -> usize {
         self.out.len()
@@ -133,6 +145,16 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
 
 fn put_number(out: &mut Vec<u8>, number: u64) {
     serde_json::to_writer(out, &number).expect("a number can be written");
+}
+
+fn put_decimal(out: &mut Vec<u8>, number: f64) {
+    serde_json::to_writer(out, &number).expect("a number can be written");
+}
+
+fn put_time(out: &mut Vec<u8>, time: Time) {
+    out.push(b'"');
+    time.write_to(out);
+    out.push(b'"');
 }
 
 /// An answer that is an object.

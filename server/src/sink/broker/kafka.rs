@@ -34,6 +34,15 @@ const ANSWER_TIME: Duration = Duration::from_secs(40);
 /// How much goes out at once: a broker takes a megabyte unless it is told otherwise.
 const BATCH_BYTES: usize = 512 << 10;
 const BATCH_RECORDS: usize = 1000;
+/// What the client writes in one piece, without what is around the records. Of a larger request it
+/// writes the length first, and the kernel keeps back the rest until that is acknowledged, which takes
+/// up to 40 ms: the client does not set `TCP_NODELAY`, and has no way to be told to.
+const PIECE_BYTES: usize = (8 << 10) - 512;
+/// So many pieces, one after the other, take no longer than that.
+const PIECES_MAX: usize = 8;
+/// What is around a record, and around each of its headers.
+const RECORD_EXTRA_BYTES: usize = 20;
+const HEADER_EXTRA_BYTES: usize = 4;
 
 pub(super) struct Kafka {
     hosts: Vec<String>,
@@ -216,12 +225,20 @@ async fn send_all(
 
 /// Of how many of these a batch is made; at least one.
 fn batch_len(waiting: &[Queued]) -> usize {
-    let mut bytes = 0;
-    let fit = waiting.iter().take_while(|queued| {
-        bytes += queued.record.approximate_size();
-        bytes <= BATCH_BYTES
-    });
-    fit.count().max(1)
+    let fit = |most: usize| {
+        let mut bytes = 0;
+        let fit = waiting.iter().take_while(|queued| {
+            bytes += size(&queued.record);
+            bytes <= most
+        });
+        fit.count()
+    };
+    let (piece, batch) = (fit(PIECE_BYTES), fit(BATCH_BYTES));
+    if batch <= piece * PIECES_MAX { piece } else { batch }.max(1)
+}
+
+fn size(record: &Record) -> usize {
+    record.approximate_size() + RECORD_EXTRA_BYTES + record.headers.len() * HEADER_EXTRA_BYTES
 }
 
 /// Sends to the leader of a partition, and to whoever is that by then after a failure.
@@ -350,6 +367,33 @@ fn said(why: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of so many records with bodies of this size.
+    fn batch_len_of(count: usize, body_bytes: usize) -> usize {
+        let queued = |_| Queued {
+            record: Record {
+                key: None,
+                value: Some(vec![0; body_bytes]),
+                headers: Default::default(),
+                timestamp: DateTime::default(),
+            },
+            answer: oneshot::channel().0,
+        };
+        batch_len(&(0..count).map(queued).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_batch_is_one_piece_unless_that_takes_too_many() {
+        assert_eq!(batch_len_of(3, 100), 3);
+        assert_eq!(batch_len_of(500, 100), 64);
+        assert_eq!(batch_len_of(600, 100), 600);
+        assert_eq!(batch_len_of(8, 6000), 1);
+        assert_eq!(batch_len_of(9, 6000), 9);
+        // None of them is one piece.
+        assert_eq!(batch_len_of(9, 10_000), 9);
+        assert_eq!(batch_len_of(100, 10_000), 52);
+        assert_eq!(batch_len_of(2, 1_000_000), 1);
+    }
 
     /// What `org.apache.kafka.common.utils.Utils` says, with seven partitions.
     #[test]

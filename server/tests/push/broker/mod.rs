@@ -5,6 +5,7 @@ mod nats;
 pub(crate) mod process;
 mod proxy;
 mod rabbitmq;
+mod rabbitmq_env;
 mod redis;
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,9 @@ use crate::redis_servers::free_port;
 /// The path of a program that `./test` gets. Without it a test says so and is skipped, but fails in
 /// CI.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin");
+    // Beside the folder of the profile that this test was built in, wherever cargo puts that.
+    let test = std::env::current_exe().expect("this test has a file");
+    let tools = test.ancestors().nth(3).expect("it lies in target/debug/deps").join("tools/bin");
     let found = Some(tools.join(name)).filter(|program| program.exists());
     if found.is_none() {
         let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");

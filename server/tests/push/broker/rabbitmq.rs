@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 
 use super::process::{Process, program};
+use super::rabbitmq_env::{self, Ports};
 use super::{Broker, Got, certificate};
 use crate::receiver::PATIENCE;
 use crate::redis_servers::free_port;
@@ -45,7 +46,6 @@ impl Own {
         std::fs::write(home.join("plugins"), "[].").unwrap();
         let ((ca, key), tls_port) = (certificate(&home), free_port());
         let process = Process::start(SCRIPT, home.clone(), |port| {
-            let (epmd, between) = (free_port(), free_port());
             let conf = format!(
                 "listeners.tcp.1 = 127.0.0.1:{port}\nlog.file = false\n\
                  listeners.ssl.1 = 127.0.0.1:{tls_port}\n\
@@ -55,25 +55,10 @@ impl Own {
             );
             std::fs::write(home.join("rabbitmq.conf"), conf).unwrap();
             let path = std::env::var("PATH").unwrap_or_default();
-            let at = |name: &str| home.join(name).display().to_string();
-            [
-                ("PATH", format!("{}:{path}", bin.display())),
-                ("HOME", at("")),
-                ("ERL_EPMD_PORT", epmd.to_string()),
-                ("RABBITMQ_NODENAME", format!("linger-{port}@localhost")),
-                ("RABBITMQ_DIST_PORT", between.to_string()),
-                ("RABBITMQ_CONFIG_FILE", at("rabbitmq.conf")),
-                ("RABBITMQ_CONF_ENV_FILE", at("none")),
-                ("RABBITMQ_ENABLED_PLUGINS_FILE", at("plugins")),
-                ("RABBITMQ_MNESIA_BASE", at("data")),
-                ("RABBITMQ_LOG_BASE", at("logs")),
-                (
-                    "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
-                    "-kernel inet_dist_use_interface {127,0,0,1}".into(),
-                ),
-            ]
-            .map(|(name, value)| (name.to_owned(), value))
-            .to_vec()
+            let ports = Ports { broker: port, epmd: free_port(), between: free_port() };
+            let mut env = rabbitmq_env::of(&home, ports);
+            env.push(("PATH".into(), format!("{}:{path}", bin.display())));
+            env
         });
         Some(Own { process, tls: (tls_port, ca), _folder: folder })
     }

@@ -76,10 +76,11 @@ impl State {
             Some(topic) => self.names.get(topic).into_iter().map(named).collect(),
             None => self.names.values().map(named).collect(),
         };
-        (0..forecast.buckets)
-            .map(|part| forecast.bucket_start(part)..forecast.bucket_start(part + 1))
-            .map(|span| all.iter().map(|orders| orders.due_within(span.clone())).sum())
-            .collect()
+        let edges: Vec<u64> =
+            (0..=forecast.buckets).map(|n| forecast.bucket_start(n).as_ms()).collect();
+        let mut counts = vec![0; forecast.buckets as usize];
+        all.iter().for_each(|orders| orders.count_due(&edges, &mut counts));
+        counts
     }
 
     pub(crate) fn dead_by_error(&self, topic: &Topic) -> Vec<(Arc<str>, u64)> {

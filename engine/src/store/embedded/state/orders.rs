@@ -1,7 +1,6 @@
 //! The orders in which a topic's jobs stand.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::entry::Entry;
@@ -41,6 +40,9 @@ pub(crate) struct AtKey {
 
 /// Where a job stands among those of its state: what it is sorted by, its number last.
 pub(crate) type SortKey = [u64; 3];
+
+/// So many keys of an order are walked over in the time in which one edge is found.
+const STEPS_PER_EDGE: usize = 4;
 
 impl DueKey {
     pub(crate) fn new(due: Time, slot: u32) -> DueKey {
@@ -298,11 +300,10 @@ impl Orders {
         }
     }
 
-    /// How many waiting jobs are due in this span.
-    pub(crate) fn due_within(&self, span: Range<Time>) -> u64 {
-        let before = |tree: &Tree<DueKey>, time: Time| tree.rank(|key| key.due_ms() < time.as_ms());
-        let within = |tree| before(tree, span.end) - before(tree, span.start);
-        within(&self.delayed) + within(&self.retry)
+    /// Adds to each count how many waiting jobs are due from its edge until before the next one.
+    pub(crate) fn count_due(&self, edges: &[u64], counts: &mut [u64]) {
+        count_due(&self.delayed, edges, counts);
+        count_due(&self.retry, edges, counts);
     }
 
     /// The last errors of the dead jobs, and how many have each.
@@ -491,4 +492,28 @@ fn merge<'a>(
         (None, Some(_)) => other.next(),
         _ => one.next(),
     })
+}
+
+/// By a walk over those within, or by finding every edge, whichever is less: with many topics, most have
+/// little or nothing in a span.
+fn count_due(due: &Tree<DueKey>, edges: &[u64], counts: &mut [u64]) {
+    let (Some(start), Some(end)) = (edges.first(), edges.last()) else { return };
+    if due.is_empty() {
+        return;
+    }
+    let before = |edge: u64| due.rank(|key| key.due_ms() < edge);
+    let mut below = before(*start);
+    let within = (before(*end) - below) as usize;
+    if within <= counts.len() * STEPS_PER_EDGE {
+        for key in due.from(|key| key.due_ms() < *start).take(within) {
+            let bucket = edges.partition_point(|edge| *edge <= key.due_ms()) - 1;
+            counts[bucket] += 1;
+        }
+        return;
+    }
+    for (count, edge) in counts.iter_mut().zip(&edges[1..]) {
+        let next = before(*edge);
+        *count += next - below;
+        below = next;
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::super::operation::Operation;
 use super::{DUE, MOMENT, job, job_with_body, standing};
+use crate::front::http::upcoming::{COUNT_DEFAULT, COUNT_MAX};
 
 const JOB: &str = "/v1/topics/{topic}/jobs/{id}";
 
@@ -146,6 +147,23 @@ pub(super) fn calls() -> Vec<Operation> {
     )
     .answers(200, "The latest events, oldest first.", "History", events)
     .reads(&[Code::NotFound]);
+    let count = json!({
+        "type": "integer", "minimum": 1, "maximum": COUNT_MAX, "default": COUNT_DEFAULT,
+    });
+    let upcoming = Operation::new(
+        "get",
+        "/v1/topics/{topic}/jobs/{id}/upcoming",
+        "getUpcoming",
+        "When a job is due next",
+    )
+    .note(
+        "Its due time while it waits, then the times of its `repeat` that are still to come, as far \
+            as `until` and `count` let them. None for a job that neither waits nor repeats, and for \
+            one that is dead or finished.",
+    )
+    .asks("count", "At most so many.", count, json!(5))
+    .answers(200, "The times, the next one first.", "Upcoming", json!({"upcoming": [DUE]}))
+    .reads(&[Code::NotFound]);
     let by_hand = [
         ("/v1/topics/{topic}/jobs/{id}/run", "runJob", "Makes a job ready now", "ready"),
         ("/v1/topics/{topic}/jobs/{id}/hold", "holdJob", "Sets a job aside", "held"),
@@ -173,6 +191,6 @@ pub(super) fn calls() -> Vec<Operation> {
             )
             .writes(&[Code::NotFound, Code::WrongState, Code::VersionMismatch])
     });
-    let calls = [add, find, look, update, delete, history].into_iter().chain(by_hand);
+    let calls = [add, find, look, update, delete, history, upcoming].into_iter().chain(by_hand);
     calls.map(|call| call.tag("jobs")).collect()
 }

@@ -1,11 +1,13 @@
 //! Every call there is, in the words of the API's description.
 
 mod alarms;
+mod destinations;
 mod jobs;
 mod nodes;
 pub(crate) mod old;
 mod probes;
 mod secrets;
+mod stats;
 mod topics;
 mod work;
 mod workers;
@@ -22,7 +24,9 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     calls.extend(topics::calls());
     calls.extend(secrets::calls());
     calls.extend(workers::calls());
+    calls.extend(destinations::calls());
     calls.extend(nodes::calls());
+    calls.extend(stats::calls());
     calls.extend(alarms::calls());
     calls.extend(probes::calls());
     for (on, dialect) in [
@@ -51,7 +55,9 @@ pub(crate) fn tags() -> Value {
             "name": "workers",
             "description": "Registering workers, which are called for jobs of their topics.",
         },
+        {"name": "destinations", "description": "Where pushes go, and how that goes."},
         {"name": "nodes", "description": "Instances that share a store, and its buckets."},
+        {"name": "stats", "description": "What the server and its store count."},
         {"name": "alarms", "description": "What is watched, and what is not well."},
         {"name": "probes", "description": "Whether the server is well, and what it offers."},
         {

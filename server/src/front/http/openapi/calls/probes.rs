@@ -47,6 +47,13 @@ pub(super) fn calls() -> Vec<Operation> {
         json!({"type": "string"}),
         json!("<!doctype html>"),
     );
-    let calls = [healthy, ready, metrics, document, page];
+    let dashboard = Operation::new("get", "/", "dashboard", "The dashboard").answers_in(
+        "text/html",
+        200,
+        "A page that needs nothing from elsewhere.",
+        json!({"type": "string"}),
+        json!("<!doctype html>"),
+    );
+    let calls = [healthy, ready, metrics, document, page, dashboard];
     calls.into_iter().map(|call| call.tag("probes")).collect()
 }

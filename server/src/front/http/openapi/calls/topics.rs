@@ -100,6 +100,20 @@ pub(super) fn calls() -> Vec<Operation> {
         json!({"jobs": [job()]}),
     )
     .reads(&[]);
+    let errors = Operation::new(
+        "get",
+        "/v1/topics/{topic}/errors",
+        "listErrors",
+        "A topic's dead jobs, counted by their last error",
+    )
+    .note("The 100 most frequent. An unknown topic has none.")
+    .answers(
+        200,
+        "The errors, the most frequent first, equals by text.",
+        "Errors",
+        json!({"errors": [{"error": "no answer", "count": 1}]}),
+    )
+    .reads(&[]);
     let buckets =
         json!({"type": "integer", "minimum": 1, "maximum": FORECAST_BUCKETS_MAX, "default": 24});
     let due = Operation::new("get", "/v1/due", "forecast", "How many jobs fall due when")
@@ -127,7 +141,7 @@ pub(super) fn calls() -> Vec<Operation> {
             }),
         )
         .reads(&[]);
-    let calls = [list, look, set, forget, pause, resume, empty, browse, due];
+    let calls = [list, look, set, forget, pause, resume, empty, browse, errors, due];
     calls.into_iter().map(|call| call.tag("topics")).collect()
 }
 

@@ -1,11 +1,11 @@
 //! What calls answer.
 
 use linger::error::Code;
-use linger::machine::Stage;
-use linger::queue::{FORECAST_BUCKETS_MAX, PAGE_MAX};
-use serde_json::{Map, Value, json};
+use linger::queue::{ERRORS_MAX, FORECAST_BUCKETS_MAX, PAGE_MAX};
+use serde_json::{Value, json};
 
 use super::{about, flag, joined, large, list_of, named, one_of, small, text, with};
+use crate::front::http::upcoming::COUNT_MAX;
 
 pub(super) fn all() -> Value {
     joined([jobs(), results(), topics(), secrets(), errors()])
@@ -75,6 +75,9 @@ fn jobs() -> Value {
         "Deliveries": only_list("jobs", "Delivery"),
         "JobPage": page("jobs", "Job"),
         "History": only_list("history", "Event"),
+        "Upcoming": object("When a job is due next.", &["upcoming"], json!({
+            "upcoming": with(list_of(moment()), "maxItems", COUNT_MAX.into()),
+        })),
         "Event": object("Something that happened to a job.", &["at", "what", "attempt"], json!({
             "at": moment(),
             "what": text(),
@@ -117,23 +120,23 @@ fn results() -> Value {
 }
 
 fn topics() -> Value {
-    let states = Stage::ALL.map(Stage::as_str);
-    let counts: Map<String, Value> =
-        states.iter().map(|state| ((*state).to_owned(), large())).collect();
     let bucket = object("", &["from", "count"], json!({"from": moment(), "count": large()}));
     let topic = json!({
         "topic": named("Topic"),
         "paused": flag(),
         "paused_for": about("How much longer, if not until resumed.", named("DurationText")),
-        "counts": object("Jobs by state.", &states, counts.into()),
+        "counts": named("Counts"),
         "waiting": about("Calls that wait for its jobs.", large()),
         "added": about("Jobs added since it came to be.", large()),
         "settings": named("TopicSettings"),
     });
+    let error = object("", &["error", "count"], json!({"error": text(), "count": large()}));
+    let errors = json!({"errors": with(list_of(error), "maxItems", ERRORS_MAX.into())});
     let about_topic = "A topic; one that nothing names any more has only its name.";
     json!({
         "TopicInfo": object(about_topic, &["topic"], topic),
         "TopicPage": page("topics", "TopicInfo"),
+        "Errors": object("Dead jobs by their last error.", &["errors"], errors),
         "Forecast": object("How many jobs fall due when.", &["from", "to", "buckets"], json!({
             "from": moment(),
             "to": moment(),

@@ -3,9 +3,11 @@
 
 mod alarms;
 mod answers;
+mod destinations;
 mod nodes;
 mod pace;
 mod requests;
+mod stats;
 mod words;
 mod workers;
 
@@ -22,8 +24,10 @@ pub(crate) fn schemas() -> Value {
         pace::all(),
         answers::all(),
         workers::all(),
+        destinations::all(),
         nodes::all(),
         alarms::all(),
+        stats::all(),
         old::schemas(),
     ])
 }
