@@ -3,6 +3,7 @@
 
 mod alarms;
 mod archive;
+mod auth;
 pub mod cli;
 pub mod config;
 mod eureka;

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -100,9 +101,11 @@ impl Front for Port {
     }
 
     async fn serve(self: Arc<Self>, stream: TcpStream, stopping: CancellationToken) {
+        // One that is gone already has none.
+        let Ok(peer) = stream.peer_addr() else { return };
         // Looked up for each: they may change while the server runs.
         let (_, limits) = self.app().connection_limits();
-        serve(stream, &self, limits, stopping).await;
+        serve(stream, peer.ip().to_canonical(), &self, limits, stopping).await;
     }
 
     fn refusal(&self) -> String {
@@ -119,7 +122,13 @@ impl Front for Port {
 }
 
 /// Serves one connection.
-async fn serve(stream: TcpStream, port: &Port, limits: Limits, stopping: CancellationToken) {
+async fn serve(
+    stream: TcpStream,
+    peer: IpAddr,
+    port: &Port,
+    limits: Limits,
+    stopping: CancellationToken,
+) {
     if !speaks(&stream, limits.head, &stopping).await {
         return;
     }
@@ -133,7 +142,7 @@ async fn serve(stream: TcpStream, port: &Port, limits: Limits, stopping: Cancell
         let silence = silence.clone();
         service_fn(move |request| {
             let busy = Busy::new(silence.clone());
-            let answer = port.answer(request, busy);
+            let answer = port.answer(request, busy, peer);
             async { Ok::<_, Infallible>(answer.await) }
         })
     };

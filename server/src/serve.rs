@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::alarms::Alarms;
 use crate::archive::Archiving;
-use crate::config::{Config, Loaded, LogFormat, Place, Roles};
+use crate::config::{ApiKey, Config, Loaded, LogFormat, Place, Roles};
 use crate::eureka::Eureka;
 use crate::front;
 use crate::front::app::App;
@@ -28,7 +29,6 @@ use crate::front::port::Port;
 use crate::listen::listen;
 use crate::push::Pushing;
 use crate::registry::Registry;
-use crate::secrets::Secrets;
 use crate::sink::Sinks;
 use crate::store::Store;
 
@@ -263,7 +263,10 @@ impl Running {
 
 /// Starts a server: it listens at once, and answers that it is not ready until the store is open.
 /// Clients of beanstalkd have no word for that and are made to wait.
-pub async fn start(config: Config) -> anyhow::Result<Running> {
+pub async fn start(mut config: Config) -> anyhow::Result<Running> {
+    if let Some(file) = &config.bootstrap_key_file {
+        config.bootstrap_key = Some(bootstrap_key(file)?);
+    }
     let (listener, address) = bind(config.listen).await?;
     let stopping = CancellationToken::new();
     let app = Arc::new(App::new(config.clone(), address, stopping.clone()));
@@ -285,6 +288,10 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         let (stopping, alarms, asking) = (stopping.clone(), alarms.clone(), asking.clone());
         tokio::task::spawn_blocking(move || {
             let store = Arc::new(open(&app, &config, &runtime)?);
+            // Before there is a store for anyone, so that nobody is let in while they are not known.
+            let keys = app.auth().load(&*store);
+            runtime.block_on(keys).context("cannot read the API keys in the store")?;
+            check_exposure(&app, &config)?;
             let secrets = app.secrets().load(&*store);
             runtime.block_on(secrets).context("cannot read the secrets in the store")?;
             let registry = runtime.block_on(Registry::open(store.clone()));
@@ -292,8 +299,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
             app.set_registry(registry.clone());
             app.set_store(store.clone());
             if let Place::Redis(_) = &config.store {
-                let (registry, secrets) = (registry.clone(), app.secrets().clone());
-                let heard = hear_of_others(store.clone(), registry, secrets, config.shared.poll);
+                let heard = hear_of_others(
+                    store.clone(),
+                    registry.clone(),
+                    app.clone(),
+                    config.shared.poll,
+                );
                 runtime.spawn(stopping.clone().run_until_cancelled_owned(heard));
             }
             if let Some(eureka) = eureka {
@@ -344,24 +355,46 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     })
 }
 
-/// Takes over, again and again, what other servers have stored: their workers, and secrets.
+/// Without keys whoever reaches the port may do anything, so that must have been agreed to.
+fn check_exposure(app: &App, config: &Config) -> anyhow::Result<()> {
+    if !config.is_exposed() || app.auth().has_keys() {
+        return Ok(());
+    }
+    let address = config.listen;
+    anyhow::bail!(
+        "setting `listen` is `{address}`, which others can reach, and there are no API keys: give \
+         LINGER_BOOTSTRAP_KEY for the first start and make keys by it, make them while listening on \
+         127.0.0.1, or give --insecure (`insecure = true`) if the network itself keeps strangers out"
+    )
+}
+
+/// Takes over, again and again, what other servers have stored: their workers, keys and secrets.
 async fn hear_of_others(
     store: Arc<Store>,
     registry: Arc<Registry>,
-    secrets: Arc<Secrets>,
+    app: Arc<App>,
     every: Duration,
 ) {
     loop {
         tokio::time::sleep(every).await;
         let heard = async {
             registry.refresh().await?;
-            secrets.load(&*store).await
+            app.auth().load(&*store).await?;
+            app.secrets().load(&*store).await
         };
         // While it is away calls say so.
         if let Err(why) = heard.await {
             tracing::debug!("what others have stored cannot be read: {why}");
         }
     }
+}
+
+/// The key in a file.
+fn bootstrap_key(file: &Path) -> anyhow::Result<ApiKey> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read `bootstrap_key_file`, which is {name}"))?;
+    text.trim().parse().map_err(|why| anyhow::anyhow!("`bootstrap_key_file` is {name}: {why}"))
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {

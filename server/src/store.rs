@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use linger::error::{Error, Result};
+use linger::error::{Code, Error, Result};
 use linger::job::{Id, NewJob};
 use linger::machine::{Owner, Stage};
 use linger::queue::{
@@ -16,6 +16,11 @@ use linger::store::embedded::Embedded;
 use linger::store::redis::{Fleet, Redis};
 use linger::time::Clock;
 use linger::topic::{Defaults, Topic};
+
+/// What callers are told until a store is there.
+pub(crate) fn loading() -> Error {
+    Error::new(Code::Unavailable, "the stored jobs are still being loaded; try again soon")
+}
 
 /// One of the stores there are.
 pub(crate) enum Store {

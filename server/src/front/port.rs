@@ -1,6 +1,7 @@
 //! The port that HTTP and gRPC share: every request is named, its origin checked, and it goes to
 //! the front that speaks its language.
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -38,31 +39,31 @@ impl Port {
     /// Answers a request, which is `busy` until then, or until its answer ends if that is a stream.
     ///
     /// Boxed, since hyper moves it about: what HTTP needs is thousands of bytes.
-    pub(crate) fn answer(&self, request: Request<Incoming>, busy: Busy) -> Answering {
+    pub(crate) fn answer(&self, request: Request<Incoming>, busy: Busy, peer: IpAddr) -> Answering {
         let port = self.clone();
         match grpc::speaks(request.headers()) {
-            true => Box::pin(port.answer_call(request, busy)),
-            false => Box::pin(port.answer_http(request, busy)),
+            true => Box::pin(port.answer_call(request, busy, peer)),
+            false => Box::pin(port.answer_http(request, busy, peer)),
         }
     }
 
-    async fn answer_call(self, request: Request<Incoming>, busy: Busy) -> Response {
+    async fn answer_call(self, request: Request<Incoming>, busy: Busy, peer: IpAddr) -> Response {
         let asked = self.app.names.asked(&request);
-        let mut answer = match origin::check(&self.app, &request) {
-            Ok(()) => match grpc::check_role(&self.app, request.uri().path()) {
-                Ok(()) => self.grpc.answer(request, busy).await,
-                Err(why) => grpc::refusal(why),
-            },
+        let checked = origin::check(&self.app, &request)
+            .and_then(|()| grpc::check_role(&self.app, request.uri().path()))
+            .and_then(|()| grpc::admit(&self.app, &request, peer));
+        let mut answer = match checked {
+            Ok(caller) => self.grpc.answer(request, busy, caller).await,
             Err(why) => grpc::refusal(why),
         };
         asked.answered(&mut answer);
         answer
     }
 
-    async fn answer_http(self, request: Request<Incoming>, _busy: Busy) -> Response {
+    async fn answer_http(self, request: Request<Incoming>, _busy: Busy, peer: IpAddr) -> Response {
         let asked = self.app.names.asked(&request);
         let mut answer = match origin::check(&self.app, &request) {
-            Ok(()) => http::answer(&self.app, self.router, request).await,
+            Ok(()) => http::answer(&self.app, self.router, request, peer).await,
             Err(why) => http::refusal(why),
         };
         asked.answered(&mut answer);

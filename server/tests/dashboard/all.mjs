@@ -14,6 +14,7 @@ await import('./dead.mjs');
 await import('./delivery.mjs');
 await import('./add.mjs');
 await import('./frame.mjs');
+await import('./keys.mjs');
 await import('./away.mjs');
 await import('./size.mjs');
 await import('./looks.mjs');

@@ -4,6 +4,7 @@
 mod alarms;
 mod answers;
 mod destinations;
+mod keys;
 mod nodes;
 mod pace;
 mod requests;
@@ -25,6 +26,7 @@ pub(crate) fn schemas() -> Value {
         answers::all(),
         workers::all(),
         destinations::all(),
+        keys::all(),
         nodes::all(),
         alarms::all(),
         stats::all(),
