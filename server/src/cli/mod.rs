@@ -19,6 +19,7 @@ mod hold;
 mod import;
 mod jobs;
 mod json;
+mod log;
 mod nodes;
 mod one;
 mod path;
@@ -89,6 +90,7 @@ enum Verb {
     Nodes(nodes::Nodes),
     Buckets(nodes::Buckets),
     Alarms(alarms::Alarms),
+    Log(log::Log),
     Config(config::Show),
     Export(export::Export),
     Import(import::Import),
@@ -157,6 +159,7 @@ impl Verb {
             Verb::Nodes(verb) => verb.run(),
             Verb::Buckets(verb) => verb.run(),
             Verb::Alarms(verb) => verb.run(),
+            Verb::Log(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
             Verb::Export(verb) => verb.run(),
             Verb::Import(verb) => verb.run(),
