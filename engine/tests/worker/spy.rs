@@ -160,6 +160,10 @@ impl Queue for Spy {
         self.memory.ended(max).await
     }
 
+    async fn moved(&self, max: usize) -> Result<Moves> {
+        self.memory.moved(max).await
+    }
+
     async fn stats(&self) -> Result<Stats> {
         self.memory.stats().await
     }
