@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -101,11 +100,9 @@ impl Front for Port {
     }
 
     async fn serve(self: Arc<Self>, stream: TcpStream, stopping: CancellationToken) {
-        // One that is gone already has none.
-        let Ok(peer) = stream.peer_addr() else { return };
         // Looked up for each: they may change while the server runs.
         let (_, limits) = self.app().connection_limits();
-        serve(stream, peer.ip().to_canonical(), &self, limits, stopping).await;
+        serve(stream, &self, limits, stopping).await;
     }
 
     fn refusal(&self) -> String {
@@ -122,17 +119,11 @@ impl Front for Port {
 }
 
 /// Serves one connection.
-async fn serve(
-    stream: TcpStream,
-    peer: IpAddr,
-    port: &Port,
-    limits: Limits,
-    stopping: CancellationToken,
-) {
+async fn serve(stream: TcpStream, port: &Port, limits: Limits, stopping: CancellationToken) {
     if !speaks(&stream, limits.head, &stopping).await {
         return;
     }
-    let silence = Arc::new(Silence::default());
+    let (silence, peer) = (Arc::new(Silence::default()), stream.peer_addr().ok());
     let stream = TokioIo::new(Ear::new(stream, silence.clone()));
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Hyper's own limit for a head begins with the end of the request before.

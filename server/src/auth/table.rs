@@ -93,6 +93,8 @@ const HTTP: &[(&str, &str, Needs)] = &[
     ("get", "/v1/audit", ADMIN),
     ("get", "/v1/whoami", AnyKey),
     ("get", "/v1/destinations", READ_ALL),
+    ("get", "/v1/events", READ),
+    ("get", "/v1/events/sums", READ),
     ("get", "/v1/nodes", One(&[Read], Of::None)),
     ("get", "/v1/stats", READ_ALL),
     ("get", "/v1/alarms", READ_ALL),

@@ -14,12 +14,14 @@ mod config;
 mod delete;
 mod export;
 mod get;
+mod health;
 mod history;
 mod hold;
 mod import;
 mod jobs;
 mod json;
 mod keys;
+mod log;
 mod nodes;
 mod one;
 mod path;
@@ -91,6 +93,8 @@ enum Verb {
     Buckets(nodes::Buckets),
     Alarms(alarms::Alarms),
     Keys(keys::Keys),
+    Health(health::Health),
+    Log(log::Log),
     Config(config::Show),
     Export(export::Export),
     Import(import::Import),
@@ -160,6 +164,8 @@ impl Verb {
             Verb::Buckets(verb) => verb.run(),
             Verb::Alarms(verb) => verb.run(),
             Verb::Keys(verb) => verb.run(),
+            Verb::Health(verb) => verb.run(),
+            Verb::Log(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
             Verb::Export(verb) => verb.run(),
             Verb::Import(verb) => verb.run(),

@@ -1,7 +1,7 @@
 //! The port that HTTP and gRPC share: every request is named, its origin checked, and it goes to
 //! the front that speaks its language.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,7 +13,11 @@ use hyper::body::Incoming;
 use super::app::App;
 use super::grpc::{self, Grpc};
 use super::{http, origin};
+use crate::caller::{Caller, Front};
 use crate::silence::Busy;
+
+/// Where one comes from who was gone before anybody could look.
+const NOWHERE: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// An answer under way.
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -39,11 +43,23 @@ impl Port {
     /// Answers a request, which is `busy` until then, or until its answer ends if that is a stream.
     ///
     /// Boxed, since hyper moves it about: what HTTP needs is thousands of bytes.
-    pub(crate) fn answer(&self, request: Request<Incoming>, busy: Busy, peer: IpAddr) -> Answering {
+    pub(crate) fn answer(
+        &self,
+        request: Request<Incoming>,
+        busy: Busy,
+        peer: Option<SocketAddr>,
+    ) -> Answering {
         let port = self.clone();
+        let address = peer.map_or(NOWHERE, |peer| peer.ip().to_canonical());
         match grpc::speaks(request.headers()) {
-            true => Box::pin(port.answer_call(request, busy, peer)),
-            false => Box::pin(port.answer_http(request, busy, peer)),
+            true => {
+                let caller = Caller::by(Front::Grpc, peer);
+                Box::pin(caller.scope(port.answer_call(request, busy, address)))
+            }
+            false => {
+                let caller = Caller::by(Front::Http, peer);
+                Box::pin(caller.scope(port.answer_http(request, busy, address)))
+            }
         }
     }
 
@@ -53,7 +69,7 @@ impl Port {
             .and_then(|()| grpc::check_role(&self.app, request.uri().path()))
             .and_then(|()| grpc::admit(&self.app, &request, peer));
         let mut answer = match checked {
-            Ok(caller) => self.grpc.answer(request, busy, caller).await,
+            Ok(caller) => caller.doing(self.grpc.answer(request, busy, caller.clone())).await,
             Err(why) => grpc::refusal(why),
         };
         asked.answered(&mut answer);

@@ -23,6 +23,7 @@ use tonic::{Status, Streaming};
 
 use super::{Deadline, out_of_time, read, status, write};
 use crate::auth::{self, Caller};
+use crate::caller;
 use crate::front::app::App;
 use crate::front::limit::Waiting;
 use crate::front::next_owner;
@@ -48,6 +49,7 @@ type Work<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 pub(super) struct Consuming {
     app: Arc<App>,
     store: Arc<Store>,
+    caller: caller::Caller,
     _waiting: Waiting,
     requests: Streaming<pb::ConsumeRequest>,
     /// Whether the client has said all it has to say.
@@ -106,6 +108,7 @@ pub(super) async fn begin(
         let mut consuming = Consuming {
             app: app.clone(),
             store: app.store()?.clone(),
+            caller: caller::Caller::of_this_call(),
             _waiting: Waiting::enter(app)?,
             requests,
             is_half_closed: false,
@@ -215,8 +218,9 @@ impl Consuming {
                 Err(why) => each.push((number, false, Some(why))),
             }
         }
-        let store = self.store.clone();
-        Settling { work: Box::pin(async move { store.settle(settles).await }), each }
+        let (store, caller) = (self.store.clone(), self.caller.clone());
+        let work = Box::pin(caller.scope(async move { store.settle(settles).await }));
+        Settling { work, each }
     }
 
     /// Jobs for the client, as far as there is credit.
@@ -236,8 +240,8 @@ impl Consuming {
                     terms: self.terms,
                     room: None,
                 };
-                let store = self.store.clone();
-                Box::pin(async move { store.pop(ask).await })
+                let (store, caller) = (self.store.clone(), self.caller.clone());
+                Box::pin(caller.scope(async move { store.pop(ask).await }))
             });
             let Poll::Ready(jobs) = popping.as_mut().poll(context) else { return Ok(Vec::new()) };
             self.popping = None;

@@ -4,6 +4,7 @@
 mod alarms;
 mod answers;
 mod destinations;
+mod events;
 mod keys;
 mod nodes;
 mod pace;
@@ -28,6 +29,7 @@ pub(crate) fn schemas() -> Value {
         destinations::all(),
         keys::all(),
         nodes::all(),
+        events::all(),
         alarms::all(),
         stats::all(),
         old::schemas(),
