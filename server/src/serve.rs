@@ -274,6 +274,14 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
     if let Some(file) = &config.bootstrap_key_file {
         config.bootstrap_key = Some(bootstrap_key(file)?);
     }
+    if let Place::Folder(folder) = &config.store
+        && config.is_exposed()
+        && config.bootstrap_key.is_none()
+        && !folder.exists()
+    {
+        // Before anything is made: there can be no key in it.
+        return Err(exposed(&config));
+    }
     let (listener, address) = bind(config.listen).await?;
     let stopping = CancellationToken::new();
     let app = Arc::new(App::new(config.clone(), address, stopping.clone()));
@@ -376,11 +384,15 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
 
 /// Without keys whoever reaches the port may do anything, so that must have been agreed to.
 fn check_exposure(app: &App, config: &Config) -> anyhow::Result<()> {
-    if !config.is_exposed() || app.auth().has_keys() {
-        return Ok(());
+    match config.is_exposed() && !app.auth().has_keys() {
+        true => Err(exposed(config)),
+        false => Ok(()),
     }
+}
+
+fn exposed(config: &Config) -> anyhow::Error {
     let address = config.listen;
-    anyhow::bail!(
+    anyhow::anyhow!(
         "setting `listen` is `{address}`, which others can reach, and there are no API keys: give \
          LINGER_BOOTSTRAP_KEY for the first start and make keys by it, make them while listening on \
          127.0.0.1, or give --insecure (`insecure = true`) if the network itself keeps strangers out"
