@@ -14,6 +14,7 @@ mod config;
 mod delete;
 mod export;
 mod get;
+mod health;
 mod history;
 mod hold;
 mod import;
@@ -90,6 +91,7 @@ enum Verb {
     Nodes(nodes::Nodes),
     Buckets(nodes::Buckets),
     Alarms(alarms::Alarms),
+    Health(health::Health),
     Log(log::Log),
     Config(config::Show),
     Export(export::Export),
@@ -159,6 +161,7 @@ impl Verb {
             Verb::Nodes(verb) => verb.run(),
             Verb::Buckets(verb) => verb.run(),
             Verb::Alarms(verb) => verb.run(),
+            Verb::Health(verb) => verb.run(),
             Verb::Log(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
             Verb::Export(verb) => verb.run(),
