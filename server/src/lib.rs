@@ -16,6 +16,7 @@ pub mod serve;
 mod silence;
 mod sink;
 mod store;
+mod traces;
 
 /// What the fuzzers call.
 pub mod fuzzing {

@@ -31,6 +31,7 @@ use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::sink::Sinks;
 use crate::store::Store;
+use crate::traces::Traces;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
@@ -183,6 +184,7 @@ pub struct Running {
     alarms: Arc<OnceLock<(Arc<Alarms>, JoinHandle<()>)>>,
     /// What asks Eureka for workers, once there is a store.
     asking: Arc<OnceLock<JoinHandle<()>>>,
+    traces: Option<Arc<Traces>>,
 }
 
 /// The port of the beanstalkd protocol.
@@ -256,8 +258,14 @@ impl Running {
         }
         // Last, so that what becomes due meanwhile is seen to.
         self.app.leave().await;
-        let rest = (self.pushing, self.app);
-        tokio::task::spawn_blocking(move || drop(rest)).await.context("closing broke off")
+        let (rest, traces) = ((self.pushing, self.app), self.traces);
+        let closed = tokio::task::spawn_blocking(move || {
+            drop(rest);
+            if let Some(traces) = traces {
+                traces.stop();
+            }
+        });
+        closed.await.context("closing broke off")
     }
 }
 
@@ -271,6 +279,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let (pushing, archiving) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
     let (alarms, asking) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
     let eureka = Eureka::new(&config, &app.node().name, address)?.map(Arc::new);
+    let traces = Traces::start(&config, &app.node().name)?.map(Arc::new);
     let (is_open, store) = oneshot::channel();
     if !config.role.api && config.beanstalkd.is_some() {
         tracing::warn!("the beanstalkd port is not served without the role api");
@@ -283,8 +292,9 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
         let (pushing, archiving, sinks) = (pushing.clone(), archiving.clone(), sinks.clone());
         let (stopping, alarms, asking) = (stopping.clone(), alarms.clone(), asking.clone());
+        let traces = traces.clone();
         tokio::task::spawn_blocking(move || {
-            let store = Arc::new(open(&app, &config, &runtime)?);
+            let store = Arc::new(open(&app, &config, &runtime)?.traced(traces));
             let secrets = app.secrets().load(&*store);
             runtime.block_on(secrets).context("cannot read the secrets in the store")?;
             let registry = runtime.block_on(Registry::open(store.clone()));
@@ -341,6 +351,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         archiving,
         alarms,
         asking,
+        traces,
     })
 }
 

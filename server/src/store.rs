@@ -8,7 +8,7 @@ use linger::job::{Id, NewJob};
 use linger::machine::{Owner, Stage};
 use linger::queue::{
     Added, Ask, Change, Changed, Delivery, Ended, Filter, Forecast, JobInfo, Key, KvEntry, KvQuery,
-    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
+    KvWrite, Lane, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
     Whole,
 };
 use linger::stats::Stats;
@@ -17,8 +17,15 @@ use linger::store::redis::{Fleet, Redis};
 use linger::time::Clock;
 use linger::topic::{Defaults, Topic};
 
-/// One of the stores there are.
-pub(crate) enum Store {
+use crate::traces::Traces;
+
+/// One of the stores there are, and who is told what becomes of its jobs.
+pub(crate) struct Store {
+    kind: Kind,
+    traces: Option<Arc<Traces>>,
+}
+
+enum Kind {
     /// In a folder, for this server alone.
     Embedded(Box<Embedded>),
     /// On Redis, with whoever else is there.
@@ -26,11 +33,16 @@ pub(crate) enum Store {
 }
 
 impl Store {
+    /// The same, with what becomes of its jobs traced.
+    pub(crate) fn traced(self, traces: Option<Arc<Traces>>) -> Store {
+        Store { traces, ..self }
+    }
+
     /// The store in a folder, if it is that.
     pub(crate) fn embedded(&self) -> Option<&Embedded> {
-        match self {
-            Store::Embedded(store) => Some(store),
-            Store::Redis(_) => None,
+        match &self.kind {
+            Kind::Embedded(store) => Some(store),
+            Kind::Redis(_) => None,
         }
     }
 
@@ -41,33 +53,33 @@ impl Store {
 
     /// Why it cannot be reached at present, if it cannot: it comes back by itself.
     pub(crate) fn away(&self) -> Option<Error> {
-        match self {
-            Store::Embedded(_) => None,
-            Store::Redis(store) => store.away(),
+        match &self.kind {
+            Kind::Embedded(_) => None,
+            Kind::Redis(store) => store.away(),
         }
     }
 
     /// For how long that has been so; of no folder.
     pub(crate) fn away_for(&self) -> Option<Duration> {
-        match self {
-            Store::Embedded(_) => None,
-            Store::Redis(store) => store.away_for(),
+        match &self.kind {
+            Kind::Embedded(_) => None,
+            Kind::Redis(store) => store.away_for(),
         }
     }
 
     /// Why jobs may be late, if no instance sees to the time of those that wait.
     pub(crate) fn without_timer(&self) -> Option<&'static str> {
-        match self {
-            Store::Embedded(_) => None,
-            Store::Redis(store) => store.without_timer(),
+        match &self.kind {
+            Kind::Embedded(_) => None,
+            Kind::Redis(store) => store.without_timer(),
         }
     }
 
     /// Who shares it, if it can be shared.
     pub(crate) async fn fleet(&self) -> Result<Option<Fleet>> {
-        match self {
-            Store::Embedded(_) => Ok(None),
-            Store::Redis(store) => store.fleet().await.map(Some),
+        match &self.kind {
+            Kind::Embedded(_) => Ok(None),
+            Kind::Redis(store) => store.fleet().await.map(Some),
         }
     }
 
@@ -80,7 +92,7 @@ impl Store {
 
     /// Tells those who share it that this server is gone.
     pub(crate) async fn leave(&self) {
-        if let Store::Redis(store) = self {
+        if let Kind::Redis(store) = &self.kind {
             store.leave().await;
         }
     }
@@ -88,29 +100,35 @@ impl Store {
 
 impl From<Embedded> for Store {
     fn from(store: Embedded) -> Store {
-        Store::Embedded(Box::new(store))
+        Store { kind: Kind::Embedded(Box::new(store)), traces: None }
     }
 }
 
 impl From<Redis> for Store {
     fn from(store: Redis) -> Store {
-        Store::Redis(Box::new(store))
+        Store { kind: Kind::Redis(Box::new(store)), traces: None }
     }
 }
 
 /// Has whichever store it is do it.
 macro_rules! either {
     ($store:expr, $it:ident => $call:expr) => {
-        match $store {
-            Store::Embedded($it) => $call,
-            Store::Redis($it) => $call,
+        match &$store.kind {
+            Kind::Embedded($it) => $call,
+            Kind::Redis($it) => $call,
         }
     };
 }
 
 impl Queue for Store {
-    async fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
-        either!(self, store => store.add_all(jobs).await)
+    async fn add_all(&self, mut jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
+        let Some(traces) = &self.traces else {
+            return either!(self, store => store.add_all(jobs).await);
+        };
+        let adding = traces.adding(&mut jobs);
+        let answer = either!(self, store => store.add_all(jobs).await);
+        traces.added(adding, &answer);
+        answer
     }
 
     async fn get(&self, key: &Key) -> Result<JobInfo> {
@@ -122,15 +140,30 @@ impl Queue for Store {
     }
 
     async fn pop(&self, ask: Ask) -> Result<Vec<Delivery>> {
-        either!(self, store => store.pop(ask).await)
+        let lane = ask.lane;
+        let mut answer = either!(self, store => store.pop(ask).await);
+        if let (Some(traces), Ok(jobs)) = (&self.traces, &mut answer) {
+            traces.handed_out(jobs, lane);
+        }
+        answer
     }
 
     async fn reserve(&self, key: &Key, terms: Terms) -> Result<Delivery> {
-        either!(self, store => store.reserve(key, terms).await)
+        let mut answer = either!(self, store => store.reserve(key, terms).await);
+        if let (Some(traces), Ok(job)) = (&self.traces, &mut answer) {
+            traces.handed_out(std::slice::from_mut(job), Lane::Pull);
+        }
+        answer
     }
 
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
-        either!(self, store => store.settle(batch).await)
+        let Some(traces) = &self.traces else {
+            return either!(self, store => store.settle(batch).await);
+        };
+        let settling = traces.settling(&batch);
+        let answer = either!(self, store => store.settle(batch).await);
+        traces.settled(settling, &answer);
+        answer
     }
 
     async fn change(&self, batch: Vec<Change>) -> Result<Vec<Result<Changed>>> {
