@@ -20,6 +20,7 @@ mod hold;
 mod import;
 mod jobs;
 mod json;
+mod log;
 mod nodes;
 mod one;
 mod path;
@@ -91,6 +92,7 @@ enum Verb {
     Buckets(nodes::Buckets),
     Alarms(alarms::Alarms),
     Health(health::Health),
+    Log(log::Log),
     Config(config::Show),
     Export(export::Export),
     Import(import::Import),
@@ -160,6 +162,7 @@ impl Verb {
             Verb::Buckets(verb) => verb.run(),
             Verb::Alarms(verb) => verb.run(),
             Verb::Health(verb) => verb.run(),
+            Verb::Log(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
             Verb::Export(verb) => verb.run(),
             Verb::Import(verb) => verb.run(),
