@@ -18,6 +18,7 @@ pub mod serve;
 mod silence;
 mod sink;
 mod store;
+mod traces;
 
 /// What the fuzzers call.
 pub mod fuzzing {

@@ -32,6 +32,7 @@ use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::sink::Sinks;
 use crate::store::Store;
+use crate::traces::Traces;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
@@ -186,6 +187,7 @@ pub struct Running {
     asking: Arc<OnceLock<JoinHandle<()>>>,
     /// What writes the event log, once there is a store.
     writing: Arc<OnceLock<Writing>>,
+    traces: Option<Arc<Traces>>,
 }
 
 /// The port of the beanstalkd protocol.
@@ -263,8 +265,14 @@ impl Running {
         }
         // Last, so that what becomes due meanwhile is seen to.
         self.app.leave().await;
-        let rest = (self.pushing, self.app);
-        tokio::task::spawn_blocking(move || drop(rest)).await.context("closing broke off")
+        let (rest, traces) = ((self.pushing, self.app), self.traces);
+        let closed = tokio::task::spawn_blocking(move || {
+            drop(rest);
+            if let Some(traces) = traces {
+                traces.stop();
+            }
+        });
+        closed.await.context("closing broke off")
     }
 }
 
@@ -279,6 +287,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let (alarms, asking) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
     let writing = Arc::new(OnceLock::new());
     let eureka = Eureka::new(&config, &app.node().name, address)?.map(Arc::new);
+    let traces = Traces::start(&config, &app.node().name)?.map(Arc::new);
     let (is_open, store) = oneshot::channel();
     if !config.role.api && config.beanstalkd.is_some() {
         tracing::warn!("the beanstalkd port is not served without the role api");
@@ -291,10 +300,10 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
         let (pushing, archiving, sinks) = (pushing.clone(), archiving.clone(), sinks.clone());
         let (stopping, alarms, asking) = (stopping.clone(), alarms.clone(), asking.clone());
-        let writing = writing.clone();
+        let (writing, traces) = (writing.clone(), traces.clone());
         tokio::task::spawn_blocking(move || {
             let recorder = config.events.enabled.then(|| Arc::new(Recorder::default()));
-            let store = open(&app, &config, &runtime)?.logged(recorder.clone());
+            let store = open(&app, &config, &runtime)?.logged(recorder.clone()).traced(traces);
             let store = Arc::new(store);
             if let Some(recorder) = recorder {
                 let (place, node) = (&config.store, &app.node().name);
@@ -360,6 +369,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         alarms,
         asking,
         writing,
+        traces,
     })
 }
 

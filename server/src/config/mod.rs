@@ -9,6 +9,7 @@ mod place;
 mod retry;
 mod sinks;
 mod source;
+mod traces;
 mod value;
 
 use std::net::SocketAddr;
@@ -30,6 +31,7 @@ pub use node::{Label, Node};
 pub use place::{Place, Prefix, Shared, Url};
 pub use sinks::{Broker, Sasl, Sink, Sinks, Template};
 pub use source::{DEFAULTS, Origin, ServeFlags};
+pub use traces::{Endpoint, Ratio, SentHeaders, Traces};
 pub use value::{Host, Level, LogFormat, Networks, Roles};
 
 pub use crate::secrets::SigningKey;
@@ -85,6 +87,8 @@ pub struct Config {
     pub alarms: Alarms,
     /// What is logged, and how.
     pub log: Log,
+    /// Where traces are sent.
+    pub traces: Traces,
 }
 
 /// The most that a caller may ask for.
@@ -362,6 +366,11 @@ impl Config {
                 rules: values.take("alarms.rules")?,
             },
             log: Log { format: values.take("log.format")?, level: values.take("log.level")? },
+            traces: Traces {
+                endpoint: values.take("traces.endpoint")?,
+                headers: values.take("traces.headers")?,
+                ratio: values.take("traces.ratio")?,
+            },
         };
         values.assert_all_taken();
         config.check_exposure(values)?;
@@ -475,6 +484,7 @@ mod tests {
             events: Events { enabled: true, keep: 7 * DAY, size: 1 << 30, redis_size: 64 << 20 },
             alarms: Alarms { every: 5 * SECOND, rules: vec![] },
             log: Log { format: LogFormat::Human, level: Level::default() },
+            traces: Traces { endpoint: None, headers: SentHeaders::default(), ratio: Ratio::ALL },
         };
         assert_eq!(Config::defaults(), expected);
     }

@@ -33,8 +33,13 @@ pub(crate) async fn add_all(app: &App, headers: &HeaderMap, bytes: &[u8]) -> Res
     let store = app.store()?;
     let text = read::utf8(bytes)?;
     let (now, key) = (store.clock().now().time(), idempotency_key(headers)?);
+    // Libraries send it unasked, so what is no trace is passed over.
+    let trace = headers.get("traceparent").and_then(|given| given.to_str().ok()?.parse().ok());
     let read = |text: &str, unnamed: Unnamed<'_>| {
-        shape::new_job(Fields::of_request(text)?, unnamed, now, limits.body_bytes)
+        let fields = Fields::of_request(text)?;
+        let mut job = shape::new_job(fields, unnamed, now, limits.body_bytes)?;
+        job.spec.traceparent = job.spec.traceparent.or_else(|| trace.clone());
+        Ok(job)
     };
     if !read::is_array(text) {
         let job = read(text, Unnamed { key, at: None })?;
