@@ -43,4 +43,5 @@ scripts! {
     NODES = "nodes",
     RESTORE = "restore",
     CHECK = "check",
+    SCAN = "scan",
 }
