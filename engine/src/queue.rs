@@ -5,16 +5,18 @@ mod ended;
 mod info;
 mod kv;
 mod look;
+mod moved;
 mod room;
 mod whole;
 mod work;
 
 pub use change::{Action, Bulk, Change, Mode, Sweep, TopicChange};
 pub use ended::{End, Ended};
-pub use info::{Added, Changed, How, JobInfo, Key, Standing};
+pub use info::{Added, Changed, How, JobInfo, Key, Standing, Was};
 pub(crate) use kv::check_sizes as check_kv_sizes;
 pub use kv::{Expect, KvEntry, KvQuery, KvWrite};
 pub use look::{Bodies, Cursor, Filter, Forecast, Page, PausedFor, Query, TopicInfo, Topics};
+pub use moved::{Moved, Moves};
 pub use room::Room;
 pub(crate) use room::Taken;
 pub use whole::Whole;
@@ -190,6 +192,13 @@ pub trait Queue: Send + Sync + 'static {
     /// What was not asked for when the store is closed is not handed out any more, nor are jobs
     /// that were replaced or went with all of their topic.
     fn ended(&self, max: usize) -> impl Future<Output = Result<Vec<Ended>>> + Send;
+
+    /// What happened to jobs of which no caller was told one by one: leases that ran out or were lost
+    /// with their connection, and whatever a sweep did. Waits for the first, and tells each once.
+    ///
+    /// Only of a store that was opened with [`Options::tells_moves`](crate::store::Options), and without
+    /// jobs that went with all of their topic or are no longer kept.
+    fn moved(&self, max: usize) -> impl Future<Output = Result<Moves>> + Send;
 
     /// What holds for jobs whose topic does not say either, from now on. Not stored.
     fn set_defaults(&self, defaults: Defaults);

@@ -14,8 +14,8 @@ use crate::machine::{
     Event, Hold, Life, Next, Note, Reach, Refusal, Rules, Stage, State, Step, step,
 };
 use crate::queue::{
-    Action, Bulk, Change, Delivery, End, Ended, JobInfo, Key, Lane, LetGo, Settle, Standing, Terms,
-    Verdict, Whole,
+    Action, Bulk, Change, Delivery, End, Ended, JobInfo, Key, Lane, LetGo, Moved, Settle, Standing,
+    Terms, Verdict, Was, Whole,
 };
 use crate::schedule::Repeat;
 use crate::time::{Now, Tick, Time, duration_ms, format_duration};
@@ -64,6 +64,8 @@ pub struct Move {
     pub by: Option<Caller>,
     /// The parts that change, if any.
     pub patch: Option<Patch>,
+    /// Whether nobody is answered for this very job.
+    pub unasked: bool,
 }
 
 impl Record {
@@ -292,7 +294,12 @@ impl Record {
 impl Move {
     /// An event that nobody asked for.
     pub fn plain(event: Event) -> Move {
-        Move { event, error: None, report: None, by: None, patch: None }
+        Move { event, error: None, report: None, by: None, patch: None, unasked: false }
+    }
+
+    /// Something that the clock or the end of a connection brings, of which nobody is told.
+    pub fn unasked(event: Event) -> Move {
+        Move { unasked: true, ..Move::plain(event) }
     }
 
     /// The end of an attempt, as the holder says it.
@@ -315,7 +322,7 @@ impl Move {
             Verdict::Leave => (Event::Leave(lease), None),
             Verdict::Recall => (Event::Recall(lease), None),
         };
-        Move { event, error, report: settle.report, by: settle.by, patch: None }
+        Move { error, report: settle.report, by: settle.by, ..Move::plain(event) }
     }
 
     /// A change by hand, or why it can never be made.
@@ -339,7 +346,7 @@ impl Move {
 
     /// The end of a lease together with its owner's others.
     pub fn let_go(how: LetGo) -> Move {
-        Move::plain(match how {
+        Move::unasked(match how {
             LetGo::Lost => Event::Lost,
             LetGo::Released => Event::Release { lease: None, delay_ms: 0, priority: None },
         })
@@ -355,7 +362,45 @@ impl Move {
             Bulk::Unhold => Event::Unhold,
             Bulk::Redrive => Event::Redrive,
         };
-        Move { by, ..Move::plain(event) }
+        Move { by, ..Move::unasked(event) }
+    }
+}
+
+/// What a job was that is moved; none if nothing changes.
+pub fn was(number: u64, before: &Life, next: &Next, now: Now) -> Option<Was> {
+    let took_ms = match before.state {
+        State::Reserved(hold) => Some(now.tick.ms_since(hold.since)),
+        _ => None,
+    };
+    let died = match next {
+        Next::Same => return None,
+        Next::Gone => false,
+        Next::Keep(after) => after.tally.deaths > before.tally.deaths,
+    };
+    Some(Was { number, attempt: before.attempt, took_ms, died })
+}
+
+/// What is told of a move of a job that nobody is answered for.
+pub fn moved(spec: &Spec, was: Was, note: Option<&Note>, made: &Move, now: Now) -> Moved {
+    Moved {
+        topic: spec.topic.clone(),
+        id: spec.id.clone(),
+        was,
+        what: happened(&made.event, note),
+        at: now.time(),
+        error: made.error.clone().or(note.and_then(|note| note.error).map(Arc::from)),
+        by: made.by.clone(),
+    }
+}
+
+/// What an event and its note come to; none if the job was deleted by it. A death is told besides: this
+/// is what led to it.
+fn happened(event: &Event, note: Option<&Note>) -> Option<What> {
+    match event {
+        Event::Expire => Some(What::TimedOut),
+        Event::Lost => Some(What::Lost),
+        Event::Finish(_) => Some(What::Finished),
+        _ => note.map(|note| note.what),
     }
 }
 

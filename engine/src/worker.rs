@@ -8,6 +8,7 @@ mod dispatch;
 mod lanes;
 mod latency;
 mod runner;
+mod settle;
 
 use std::fmt;
 use std::pin::Pin;

@@ -3,9 +3,11 @@
 
 mod alarms;
 mod archive;
+mod caller;
 pub mod cli;
 pub mod config;
 mod eureka;
+mod events;
 mod front;
 mod listen;
 pub mod proto;

@@ -123,7 +123,7 @@ async fn serve(stream: TcpStream, port: &Port, limits: Limits, stopping: Cancell
     if !speaks(&stream, limits.head, &stopping).await {
         return;
     }
-    let silence = Arc::new(Silence::default());
+    let (silence, peer) = (Arc::new(Silence::default()), stream.peer_addr().ok());
     let stream = TokioIo::new(Ear::new(stream, silence.clone()));
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Hyper's own limit for a head begins with the end of the request before.
@@ -133,7 +133,7 @@ async fn serve(stream: TcpStream, port: &Port, limits: Limits, stopping: Cancell
         let silence = silence.clone();
         service_fn(move |request| {
             let busy = Busy::new(silence.clone());
-            let answer = port.answer(request, busy);
+            let answer = port.answer(request, busy, peer);
             async { Ok::<_, Infallible>(answer.await) }
         })
     };

@@ -21,6 +21,7 @@ use crate::alarms::Alarms;
 use crate::archive::Archiving;
 use crate::config::{Config, Loaded, LogFormat, Place, Roles};
 use crate::eureka::Eureka;
+use crate::events::{Events, Recorder, Writing};
 use crate::front;
 use crate::front::app::App;
 use crate::front::beanstalk;
@@ -183,6 +184,8 @@ pub struct Running {
     alarms: Arc<OnceLock<(Arc<Alarms>, JoinHandle<()>)>>,
     /// What asks Eureka for workers, once there is a store.
     asking: Arc<OnceLock<JoinHandle<()>>>,
+    /// What writes the event log, once there is a store.
+    writing: Arc<OnceLock<Writing>>,
 }
 
 /// The port of the beanstalkd protocol.
@@ -254,6 +257,10 @@ impl Running {
         if let Some(archiving) = Arc::into_inner(self.archiving).and_then(OnceLock::into_inner) {
             archiving.stop().await;
         }
+        // What the others did last is in it.
+        if let Some(writing) = Arc::into_inner(self.writing).and_then(OnceLock::into_inner) {
+            writing.stop().await;
+        }
         // Last, so that what becomes due meanwhile is seen to.
         self.app.leave().await;
         let rest = (self.pushing, self.app);
@@ -270,6 +277,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let sinks = Arc::new(Sinks::new(&config, app.secrets().clone())?);
     let (pushing, archiving) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
     let (alarms, asking) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+    let writing = Arc::new(OnceLock::new());
     let eureka = Eureka::new(&config, &app.node().name, address)?.map(Arc::new);
     let (is_open, store) = oneshot::channel();
     if !config.role.api && config.beanstalkd.is_some() {
@@ -283,8 +291,18 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
         let (pushing, archiving, sinks) = (pushing.clone(), archiving.clone(), sinks.clone());
         let (stopping, alarms, asking) = (stopping.clone(), alarms.clone(), asking.clone());
+        let writing = writing.clone();
         tokio::task::spawn_blocking(move || {
-            let store = Arc::new(open(&app, &config, &runtime)?);
+            let recorder = config.events.enabled.then(|| Arc::new(Recorder::default()));
+            let store = open(&app, &config, &runtime)?.logged(recorder.clone());
+            let store = Arc::new(store);
+            if let Some(recorder) = recorder {
+                let (place, node) = (&config.store, &app.node().name);
+                let begun = Events::start(&store, recorder, &config.events, place, node);
+                let (events, begun) = begun.context("cannot open the event log")?;
+                app.set_events(events);
+                let _ = writing.set(begun);
+            }
             let secrets = app.secrets().load(&*store);
             runtime.block_on(secrets).context("cannot read the secrets in the store")?;
             let registry = runtime.block_on(Registry::open(store.clone()));
@@ -341,6 +359,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         archiving,
         alarms,
         asking,
+        writing,
     })
 }
 
@@ -413,6 +432,7 @@ fn open(app: &App, config: &Config, runtime: &Handle) -> anyhow::Result<Store> {
     let options = Options {
         defaults: config.defaults.clone(),
         unique_ids: config.unique_ids,
+        tells_moves: config.events.enabled,
         ..Default::default()
     };
     let store = match &config.store {

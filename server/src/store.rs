@@ -1,5 +1,6 @@
 //! The store that a server has: in a folder of this machine, or shared on Redis.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use linger::job::{Id, NewJob};
 use linger::machine::{Owner, Stage};
 use linger::queue::{
     Added, Ask, Change, Changed, Delivery, Ended, Filter, Forecast, JobInfo, Key, KvEntry, KvQuery,
-    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
-    Whole,
+    KvWrite, Lane, LetGo, Moves, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo,
+    Topics, Whole,
 };
 use linger::stats::Stats;
 use linger::store::embedded::{self, Embedded};
@@ -17,8 +18,16 @@ use linger::store::redis::{self, Fleet, Redis};
 use linger::time::{Clock, Time};
 use linger::topic::{Defaults, Topic};
 
-/// One of the stores there are.
-pub(crate) enum Store {
+use crate::caller::Front;
+use crate::events::{Asked, Recorder, kind_of_change, unnamed};
+
+/// One of the stores there are, and who takes down what happens in it.
+pub(crate) struct Store {
+    which: Which,
+    log: Option<Arc<Recorder>>,
+}
+
+enum Which {
     /// In a folder, for this server alone.
     Embedded(Box<Embedded>),
     /// On Redis, with whoever else is there.
@@ -26,12 +35,37 @@ pub(crate) enum Store {
 }
 
 impl Store {
+    /// The same, with what happens in it taken down.
+    pub(crate) fn logged(self, log: Option<Arc<Recorder>>) -> Store {
+        Store { log, ..self }
+    }
+
     /// The store in a folder, if it is that.
     pub(crate) fn embedded(&self) -> Option<&Embedded> {
-        match self {
-            Store::Embedded(store) => Some(store),
-            Store::Redis(_) => None,
+        match &self.which {
+            Which::Embedded(store) => Some(store),
+            Which::Redis(_) => None,
         }
+    }
+
+    /// The store on Redis, if it is that.
+    pub(crate) fn redis(&self) -> Option<&Redis> {
+        match &self.which {
+            Which::Embedded(_) => None,
+            Which::Redis(store) => Some(store),
+        }
+    }
+
+    /// What jobs are called that are to be changed and are known by their numbers, if that is logged: of
+    /// one that is gone by it nobody could say.
+    async fn names_of(&self, batch: &[Change]) -> HashMap<u64, (Topic, Id)> {
+        let mut names = HashMap::new();
+        for key in unnamed(batch) {
+            if let (Key::Number(number), Ok(job)) = (key, self.get(key).await) {
+                names.insert(*number, (job.spec.topic, job.spec.id));
+            }
+        }
+        names
     }
 
     /// Why it takes no changes any more, if it does not: only opening it again helps.
@@ -41,33 +75,24 @@ impl Store {
 
     /// Why it cannot be reached at present, if it cannot: it comes back by itself.
     pub(crate) fn away(&self) -> Option<Error> {
-        match self {
-            Store::Embedded(_) => None,
-            Store::Redis(store) => store.away(),
-        }
+        self.redis().and_then(Redis::away)
     }
 
     /// For how long that has been so; of no folder.
     pub(crate) fn away_for(&self) -> Option<Duration> {
-        match self {
-            Store::Embedded(_) => None,
-            Store::Redis(store) => store.away_for(),
-        }
+        self.redis().and_then(Redis::away_for)
     }
 
     /// Why jobs may be late, if no instance sees to the time of those that wait.
     pub(crate) fn without_timer(&self) -> Option<&'static str> {
-        match self {
-            Store::Embedded(_) => None,
-            Store::Redis(store) => store.without_timer(),
-        }
+        self.redis().and_then(Redis::without_timer)
     }
 
     /// Who shares it, if it can be shared.
     pub(crate) async fn fleet(&self) -> Result<Option<Fleet>> {
-        match self {
-            Store::Embedded(_) => Ok(None),
-            Store::Redis(store) => store.fleet().await.map(Some),
+        match self.redis() {
+            None => Ok(None),
+            Some(store) => store.fleet().await.map(Some),
         }
     }
 
@@ -88,7 +113,7 @@ impl Store {
 
     /// Tells those who share it that this server is gone.
     pub(crate) async fn leave(&self) {
-        if let Store::Redis(store) = self {
+        if let Some(store) = self.redis() {
             store.leave().await;
         }
     }
@@ -146,29 +171,33 @@ impl Backup {
 
 impl From<Embedded> for Store {
     fn from(store: Embedded) -> Store {
-        Store::Embedded(Box::new(store))
+        Store { which: Which::Embedded(Box::new(store)), log: None }
     }
 }
 
 impl From<Redis> for Store {
     fn from(store: Redis) -> Store {
-        Store::Redis(Box::new(store))
+        Store { which: Which::Redis(Box::new(store)), log: None }
     }
 }
 
 /// Has whichever store it is do it.
 macro_rules! either {
     ($store:expr, $it:ident => $call:expr) => {
-        match $store {
-            Store::Embedded($it) => $call,
-            Store::Redis($it) => $call,
+        match &$store.which {
+            Which::Embedded($it) => $call,
+            Which::Redis($it) => $call,
         }
     };
 }
 
 impl Queue for Store {
     async fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
-        either!(self, store => store.add_all(jobs).await)
+        let answers = either!(self, store => store.add_all(jobs).await)?;
+        if let Some(log) = &self.log {
+            log.added(&answers);
+        }
+        Ok(answers)
     }
 
     async fn get(&self, key: &Key) -> Result<JobInfo> {
@@ -180,19 +209,49 @@ impl Queue for Store {
     }
 
     async fn pop(&self, ask: Ask) -> Result<Vec<Delivery>> {
-        either!(self, store => store.pop(ask).await)
+        let pushed = ask.lane == Lane::Push;
+        let jobs = either!(self, store => store.pop(ask).await)?;
+        if let Some(log) = &self.log {
+            log.handed_out(&jobs, pushed, self.clock().now());
+        }
+        Ok(jobs)
     }
 
     async fn reserve(&self, key: &Key, terms: Terms) -> Result<Delivery> {
-        either!(self, store => store.reserve(key, terms).await)
+        let job = either!(self, store => store.reserve(key, terms).await)?;
+        if let Some(log) = &self.log {
+            log.handed_out(std::slice::from_ref(&job), false, self.clock().now());
+        }
+        Ok(job)
     }
 
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
-        either!(self, store => store.settle(batch).await)
+        let Some(log) = &self.log else {
+            return either!(self, store => store.settle(batch).await);
+        };
+        let asked = batch.iter().map(Asked::settle).collect();
+        let answers = either!(self, store => store.settle(batch).await)?;
+        // Whoever settles without having called is the push lane.
+        log.changed(asked, &answers, Some(Front::Push), self.clock().now());
+        Ok(answers)
     }
 
     async fn change(&self, batch: Vec<Change>) -> Result<Vec<Result<Changed>>> {
-        either!(self, store => store.change(batch).await)
+        let Some(log) = &self.log else {
+            return either!(self, store => store.change(batch).await);
+        };
+        let mut names = self.names_of(&batch).await;
+        let asked = |change: &Change| {
+            let name = match &change.key {
+                Key::Number(number) => names.remove(number),
+                Key::Named(..) => None,
+            };
+            Asked::change(change, name)
+        };
+        let asked = batch.iter().map(asked).collect();
+        let answers = either!(self, store => store.change(batch).await)?;
+        log.changed(asked, &answers, None, self.clock().now());
+        Ok(answers)
     }
 
     async fn sweep(&self, sweep: Sweep) -> Result<u64> {
@@ -228,11 +287,20 @@ impl Queue for Store {
     }
 
     async fn configure(&self, topic: &Topic, change: TopicChange) -> Result<u64> {
-        either!(self, store => store.configure(topic, change).await)
+        let kind = kind_of_change(&change);
+        let jobs = either!(self, store => store.configure(topic, change).await)?;
+        if let Some(log) = &self.log {
+            log.configured(topic, kind, jobs, self.clock().now());
+        }
+        Ok(jobs)
     }
 
     async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
         either!(self, store => store.ended(max).await)
+    }
+
+    async fn moved(&self, max: usize) -> Result<Moves> {
+        either!(self, store => store.moved(max).await)
     }
 
     fn set_defaults(&self, defaults: Defaults) {

@@ -553,6 +553,27 @@ dead  dead       ok              0                                    0s   sink:
 }
 
 #[test]
+fn health_is_exit_code_0_when_ready_and_1_when_not() {
+    let server = Server::start();
+    assert_eq!(server.done(&["health"]), "ready\n");
+    assert_eq!(server.json(&["health"]), json!({"ready": true}));
+    let gone = server.url.clone();
+    server.stop();
+    let ran = Ran::of(command(&["health", "--server", &gone]).output().unwrap());
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+    assert!(ran.err.contains("no server answers"), "{ran:?}");
+    let loading =
+        r#"{"error":{"code":"unavailable","message":"the stored jobs are being loaded"}}"#;
+    let (url, puppet) = puppet(vec![("503 Service Unavailable", loading.to_owned())]);
+    let ran = Ran::of(command(&["health", "--server", &url]).output().unwrap());
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+    assert!(ran.err.contains("unavailable"), "{ran:?}");
+    assert!(puppet.join().unwrap()[0].starts_with("GET /readyz "));
+    let wrong = Ran::of(command(&["health", "--server", "nowhere/"]).output().unwrap());
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+}
+
+#[test]
 fn a_server_with_a_folder_is_one_node_without_buckets() {
     let server = Server::start();
     let table = server.done(&["nodes"]);

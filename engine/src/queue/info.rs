@@ -98,6 +98,21 @@ pub struct Changed {
     pub changed: bool,
     /// Where the job stands now; none if it is gone.
     pub job: Option<Standing>,
+    /// What it was before, for those who keep a log: none if nothing changed, or if that is not known.
+    pub was: Option<Was>,
+}
+
+/// What a job was at the moment it moved: a job that is gone by that cannot be asked any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Was {
+    /// Its number.
+    pub number: u64,
+    /// Hand-outs of that occurrence that counted.
+    pub attempt: u32,
+    /// How long it had been reserved, if it was.
+    pub took_ms: Option<u64>,
+    /// Whether it, or that occurrence, died by the move.
+    pub died: bool,
 }
 
 /// Where a job stands: what a store knows of it without looking up what its caller said.

@@ -25,6 +25,8 @@ pub struct Options {
     pub defaults: Defaults,
     /// Whether the same id may stand in several topics.
     pub unique_ids: UniqueIds,
+    /// Whether [`Queue::moved`](crate::queue::Queue::moved) is asked: else nothing is kept for it.
+    pub tells_moves: bool,
 }
 
 impl Default for Options {
@@ -34,6 +36,7 @@ impl Default for Options {
             dice: Dice::secret(),
             defaults: Defaults::default(),
             unique_ids: UniqueIds::default(),
+            tells_moves: false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One attempt: the handlers are called, the lease is kept, the outcome is told to the store.
+//! One attempt: the handlers are called, and the lease is kept.
 
 use std::any::Any;
 use std::future::{pending, poll_fn};
@@ -12,22 +12,26 @@ use super::crew::Handler;
 use super::destinations::{FailedPush, Heard};
 use super::dispatch::Shared;
 use super::lanes::Word;
+use super::settle::is_passing;
 use super::{Outcome, Working};
 use crate::dice::Lease;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::history::{ERROR_BYTES_MAX, clipped};
 use crate::job::{Destination, Id, Ttr};
 use crate::queue::{Changed, Delivery, Key, Lane, Queue, Settle, Verdict};
-use crate::time::{SECOND, Tick, format_duration};
+use crate::time::{Now, Tick, format_duration};
 use crate::topic::Topic;
 
-/// How often an outcome is told to a store that cannot take it.
-const SETTLE_TRIES_MAX: u32 = 8;
-const PAUSE_FIRST: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = SECOND.saturating_mul(5);
 /// A lease is touched this often in its length, so that one touch may fail.
 const TOUCHES_PER_TTR: u32 = 3;
 const TOUCH_EVERY_MIN: Duration = Duration::from_millis(1);
+
+/// An attempt whose handlers are done with it.
+pub(super) struct Ended<Q> {
+    attempt: Attempt<Q>,
+    outcome: Outcome,
+    at: Now,
+}
 
 /// What is kept of a job that was handed to us while its handlers have it.
 pub(super) struct Attempt<Q> {
@@ -44,6 +48,19 @@ pub(super) struct Attempt<Q> {
     course: Option<Course<Q>>,
     /// The tick at which the lease ends, a moment late at most: the store has the last word.
     ends_us: AtomicU64,
+}
+
+impl<Q: Queue> Ended<Q> {
+    /// Lets go of where the job was pushed to, though the store may take a moment to know; answers
+    /// what to tell it.
+    pub(super) fn arrived(self) -> (Attempt<Q>, Settle) {
+        let Ended { mut attempt, outcome, at } = self;
+        if let Some(course) = attempt.course.take() {
+            course.ended(&outcome, &attempt.id, attempt.number, at);
+        }
+        let settle = Settle { report: outcome.report, ..attempt.settling(outcome.verdict) };
+        (attempt, settle)
+    }
 }
 
 impl<Q: Queue> Attempt<Q> {
@@ -64,8 +81,8 @@ impl<Q: Queue> Attempt<Q> {
         }
     }
 
-    /// Calls all handlers and settles the job by the worst of their outcomes.
-    pub(super) async fn run(mut self, job: Delivery, handlers: Arc<[Arc<Handler>]>) {
+    /// Calls all handlers, and answers the worst of their outcomes.
+    pub(super) async fn run(self, job: Delivery, handlers: Arc<[Arc<Handler>]>) -> Ended<Q> {
         // Side by side rather than in turn: they share one ttr, and none can keep the others waiting.
         let jobs = std::iter::repeat_n(job, handlers.len());
         let working =
@@ -74,11 +91,7 @@ impl<Q: Queue> Attempt<Q> {
             Lane::Pull => working.await,
             Lane::Push => self.in_time(working).await,
         };
-        // Whoever was called is done with it, though the store may take a moment to know.
-        if let Some(course) = self.course.take() {
-            course.ended(&outcome, &self.id, self.number);
-        }
-        self.settle(outcome).await;
+        Ended { at: self.shared.queue.clock().now(), attempt: self, outcome }
     }
 
     /// A lease that runs out tells nobody why: a push ends before.
@@ -115,43 +128,9 @@ impl<Q: Queue> Attempt<Q> {
         }
     }
 
-    async fn settle(&self, outcome: Outcome) {
-        let settle = Settle { report: outcome.report, ..self.settling(outcome.verdict) };
-        let finishes = settle.verdict == Verdict::Finish;
-        let leaves = settle.verdict == Verdict::Leave;
-        let mut tries = 0;
-        let told = persist(|| {
-            tries += 1;
-            let told = self.tell(settle.clone());
-            async move {
-                told.await.map_err(|error| (is_passing(&error) && self.lease_may_last(), error))
-            }
-        });
-        match told.await {
-            Ok(_) => self.shared.count(|totals| totals.taken(&settle.verdict)),
-            // The answer to an earlier try may have been lost on its way.
-            Err(error) if tries > 1 && error.code() == Code::NotFound && finishes => {
-                self.shared.count(|totals| totals.taken(&settle.verdict));
-            }
-            // Whom it was left to was quicker.
-            Err(error) if leaves && !is_passing(&error) => {
-                self.shared.count(|totals| totals.left += 1);
-            }
-            Err(error) => self.not_settled(&error),
-        }
-    }
-
-    fn not_settled(&self, error: &Error) {
-        self.shared.count(|totals| totals.refused(error));
-        let (topic, id, attempt) = (&self.topic, &self.id, self.number);
-        match error.code() {
-            Code::LeaseLost => {
-                tracing::warn!(%topic, %id, attempt, "the lease ran out before the work was done");
-            }
-            // Cancelled while it ran: the canceller knows.
-            Code::NotFound => {}
-            _ => tracing::error!(%topic, %id, attempt, %error, "the outcome could not be stored"),
-        }
+    /// Says of this attempt in a log: whose, which, and the how manieth.
+    pub(super) fn names(&self) -> (&Topic, &Id, u32) {
+        (&self.topic, &self.id, self.number)
     }
 
     fn settling(&self, verdict: Verdict) -> Settle {
@@ -168,7 +147,8 @@ impl<Q: Queue> Attempt<Q> {
         self.ends_us.store(ends.as_us(), Ordering::Relaxed);
     }
 
-    fn lease_may_last(&self) -> bool {
+    /// Whether the store may still take an outcome.
+    pub(super) fn lease_may_last(&self) -> bool {
         let ends = Tick::from_us(self.ends_us.load(Ordering::Relaxed));
         self.shared.queue.clock().now().tick < ends
     }
@@ -180,8 +160,7 @@ struct Course<Q> {
     topic: Topic,
     to: Destination,
     begun: Tick,
-    word: Word,
-    heard: Option<Heard>,
+    over: bool,
 }
 
 impl<Q> Course<Q> {
@@ -189,71 +168,39 @@ impl<Q> Course<Q> {
         let target = job.target.as_ref().filter(|_| shared.lane == Lane::Push)?;
         let (topic, to) = (job.topic().clone(), Destination::of(job.topic(), target));
         shared.lanes().begin(&topic, &to);
-        let (word, heard) = (Word::None, None);
-        Some(Course { shared: shared.clone(), topic, to, begun, word, heard })
+        Some(Course { shared: shared.clone(), topic, to, begun, over: false })
     }
 }
 
 impl<Q: Queue> Course<Q> {
-    fn ended(mut self, outcome: &Outcome, id: &Id, attempt: u32) {
-        self.word = outcome.word();
-        if self.word == Word::Nobody {
-            return;
-        }
-        let now = self.shared.queue.clock().now();
-        let at = now.time();
+    /// Frees the slot by what came of it. The dispatcher calls, who need not be told.
+    fn ended(mut self, outcome: &Outcome, id: &Id, attempt: u32, at: Now) {
+        self.over = true;
+        let (word, time) = (outcome.word(), at.time());
         let failed = outcome.error().map(|error| FailedPush {
-            at,
+            at: time,
             topic: self.topic.clone(),
             id: id.clone(),
             attempt,
             destination: self.to.clone(),
             error: clipped(error.clone(), ERROR_BYTES_MAX),
         });
-        self.heard = Some(Heard { at, took_us: now.tick.us_since(self.begun), failed });
+        let took_us = at.tick.us_since(self.begun);
+        let mut lanes = self.shared.lanes();
+        lanes.end(&self.topic, &self.to, word, tokio::time::Instant::now());
+        if word != Word::Nobody {
+            lanes.past.hear(&self.to, Heard { at: time, took_us, failed });
+        }
     }
 }
 
 impl<Q> Drop for Course<Q> {
     fn drop(&mut self) {
-        let now = tokio::time::Instant::now();
-        let heard = self.heard.take();
-        self.shared.change_lanes(|lanes| {
-            lanes.end(&self.topic, &self.to, self.word, now);
-            if let Some(heard) = heard {
-                lanes.past.hear(&self.to, heard);
-            }
-        });
-    }
-}
-
-/// Tries until it is done, refused for good, or tried [`SETTLE_TRIES_MAX`] times.
-///
-/// A refusal comes with whether to try again.
-pub(super) async fn persist<T, Fut>(mut once: impl FnMut() -> Fut) -> Result<T>
-where
-    Fut: Future<Output = Result<T, (bool, Error)>>,
-{
-    let (mut tries, mut pause) = (0, Duration::ZERO);
-    loop {
-        tries += 1;
-        match once().await {
-            Ok(done) => return Ok(done),
-            Err((true, _)) if tries < SETTLE_TRIES_MAX => pause = longer(pause),
-            Err((_, error)) => return Err(error),
+        if !self.over {
+            let now = tokio::time::Instant::now();
+            self.shared.change_lanes(|lanes| lanes.end(&self.topic, &self.to, Word::None, now));
         }
-        tokio::time::sleep(pause).await;
     }
-}
-
-/// The pause after a pause that did not help.
-pub(super) fn longer(pause: Duration) -> Duration {
-    (pause * 2).clamp(PAUSE_FIRST, PAUSE_MAX)
-}
-
-/// Whether it is worth trying again a little later.
-pub(super) fn is_passing(error: &Error) -> bool {
-    matches!(error.code(), Code::Unavailable | Code::Overloaded)
 }
 
 /// Runs them side by side and answers the worst outcome; of equals, the first to end.

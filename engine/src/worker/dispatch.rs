@@ -9,10 +9,11 @@ use tokio::sync::watch;
 use tokio::task::{Id as TaskId, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::attempt::{Attempt, is_passing, longer, persist};
+use super::attempt::{Attempt, Ended};
 use super::crew::{ALL_DEFAULT, Crews, Handler, Open, Post};
 use super::lanes::Lanes;
 use super::runner::{Drained, Totals};
+use super::settle::{Batch, Told, Unsettled, is_passing, longer, persist};
 use crate::error::{Code, Error, Result};
 use crate::machine::Owner;
 use crate::queue::{Ask, Delivery, Lane, Queue, Settle, Terms, Verdict};
@@ -22,6 +23,8 @@ use crate::time::{MINUTE, SECOND};
 const POP_WAIT: Duration = MINUTE;
 /// How much longer the lease of a push lasts than its attempt may take.
 const GRACE: Duration = SECOND.saturating_mul(5);
+/// The most outcomes that the store is told in one call.
+const SETTLES_MAX: usize = 1000;
 /// How long handlers that were cut off have to let go; one that blocks its thread never does.
 const CUT_OFF_WAIT: Duration = SECOND;
 
@@ -143,7 +146,12 @@ impl<Q> Shared<Q> {
 pub(super) struct Dispatcher<Q: Queue> {
     shared: Arc<Shared<Q>>,
     phase: watch::Receiver<Phase>,
-    attempts: JoinSet<()>,
+    attempts: JoinSet<Ended<Q>>,
+    /// Those that have ended, which the store is not told of yet.
+    unsettled: Vec<Unsettled<Q>>,
+    /// The calls that tell it, and of which attempts each does.
+    calls: JoinSet<Told<Q>>,
+    called_for: HashMap<TaskId, Vec<TaskId>>,
     under_way: HashMap<TaskId, UnderWay>,
     /// How long to wait before the next pop, because the last one was refused.
     pause: Duration,
@@ -169,6 +177,9 @@ impl<Q: Queue> Dispatcher<Q> {
             phase: shared.phase.subscribe(),
             shared,
             attempts: JoinSet::new(),
+            unsettled: Vec::new(),
+            calls: JoinSet::new(),
+            called_for: HashMap::new(),
             under_way: HashMap::new(),
             pause: Duration::ZERO,
             drained: Drained::default(),
@@ -208,10 +219,12 @@ impl<Q: Queue> Dispatcher<Q> {
                 biased;
                 _ = self.phase.changed() => {}
                 Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
+                Some(told) = self.calls.join_next_with_id() => self.told(told),
                 popped = &mut popping => return Some(popped),
                 () = at(next_probe) => return None,
             }
             self.let_others_end().await;
+            self.settle();
             if !self.runs() || !still_right(wanted.as_ref(), self.shared.wanted().as_ref()) {
                 return None;
             }
@@ -227,26 +240,72 @@ impl<Q: Queue> Dispatcher<Q> {
         self.under_way.insert(task.id(), UnderWay { post, release });
     }
 
-    /// Those who are about to end go first, so that one pop fills what many have left.
+    /// Those who are about to end go first, so that one pop fills what many have left, and one call
+    /// settles them.
     async fn let_others_end(&mut self) {
         tokio::task::yield_now().await;
         self.phase.mark_unchanged();
         while let Some(ended) = self.attempts.try_join_next_with_id() {
             self.ended(ended);
         }
+        while let Some(told) = self.calls.try_join_next_with_id() {
+            self.told(told);
+        }
     }
 
-    /// Frees the slot of an attempt that has ended. One that was cut off stays under way.
-    fn ended(&mut self, ended: Result<(TaskId, ()), JoinError>) {
-        let task = match ended {
-            Ok((task, ())) => task,
-            Err(error) if error.is_cancelled() => return,
-            Err(error) => {
-                self.shared.count(|totals| totals.unsettled += 1);
-                tracing::error!(%error, "an attempt broke off; its job's lease will run out");
-                error.id()
+    /// Takes the outcome of an attempt. One that was cut off stays under way.
+    fn ended(&mut self, ended: Result<(TaskId, Ended<Q>), JoinError>) {
+        match ended {
+            Ok((task, ended)) => {
+                let (attempt, settle) = ended.arrived();
+                self.unsettled.push(Unsettled { task, attempt, settle });
             }
-        };
+            Err(error) if error.is_cancelled() => {}
+            Err(error) => self.broke_off(error.id(), &error),
+        }
+    }
+
+    /// Has the store told what has ended.
+    fn settle(&mut self) {
+        while !self.unsettled.is_empty() {
+            let rest = self.unsettled.split_off(self.unsettled.len().min(SETTLES_MAX));
+            let jobs = std::mem::replace(&mut self.unsettled, rest);
+            self.call(Batch::new(jobs));
+        }
+    }
+
+    fn call(&mut self, batch: Batch<Q>) {
+        let of = batch.jobs.iter().map(|one| one.task).collect();
+        let call = self.calls.spawn(batch.tell(self.shared.clone()));
+        self.called_for.insert(call.id(), of);
+    }
+
+    /// Frees the slots of attempts that the store was told of.
+    fn told(&mut self, told: Result<(TaskId, Told<Q>), JoinError>) {
+        match told {
+            Ok((call, Told { settled, again })) => {
+                self.called_for.remove(&call);
+                settled.into_iter().for_each(|task| self.free(task));
+                if !again.jobs.is_empty() {
+                    self.call(again);
+                }
+            }
+            Err(error) if error.is_cancelled() => {}
+            Err(error) => {
+                for task in self.called_for.remove(&error.id()).unwrap_or_default() {
+                    self.broke_off(task, &error);
+                }
+            }
+        }
+    }
+
+    fn broke_off(&mut self, task: TaskId, error: &JoinError) {
+        self.shared.count(|totals| totals.unsettled += 1);
+        tracing::error!(%error, "an attempt broke off; its job's lease will run out");
+        self.free(task);
+    }
+
+    fn free(&mut self, task: TaskId) {
         let under_way = self.under_way.remove(&task).expect("it was begun");
         self.shared.crews().give_back(&under_way.post);
         self.drained.ended += u64::from(!self.runs());
@@ -254,28 +313,41 @@ impl<Q: Queue> Dispatcher<Q> {
 
     async fn wait_for_workers(&mut self) {
         loop {
+            self.settle();
             let Phase::Draining { by } = *self.phase.borrow_and_update() else { return };
+            if self.under_way.is_empty() {
+                return;
+            }
             tokio::select! {
                 biased;
-                ended = self.attempts.join_next_with_id() => match ended {
-                    Some(ended) => self.ended(ended),
-                    None => return,
-                },
+                Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
+                Some(told) = self.calls.join_next_with_id() => self.told(told),
                 () = tokio::time::sleep_until(by) => return,
                 _ = self.phase.changed() => {}
             }
         }
     }
 
-    /// Ends what still runs and gives the jobs back.
+    /// Ends what still runs and gives the jobs back. What has ended is told as it ended.
     async fn cut_off(&mut self) {
         self.attempts.abort_all();
         let _ = tokio::time::timeout(CUT_OFF_WAIT, async {
-            while let Some(ended) = self.attempts.join_next_with_id().await {
-                self.ended(ended);
+            loop {
+                self.settle();
+                tokio::select! {
+                    biased;
+                    Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
+                    Some(told) = self.calls.join_next() => {
+                        // Once is enough now: what is to be told again is given back.
+                        let settled = told.map(|told| told.settled).unwrap_or_default();
+                        settled.into_iter().for_each(|task| self.free(task));
+                    }
+                    else => return,
+                }
             }
         })
         .await;
+        self.calls.abort_all();
         // By their leases, not by their owner: a job that a worker left stays as it is.
         let batch: Vec<Settle> =
             self.under_way.values().map(|under_way| under_way.release.clone()).collect();

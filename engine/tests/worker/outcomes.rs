@@ -12,7 +12,7 @@ use linger::worker::{Worker, json};
 use linger::{Delivery, Job, Outcome};
 use serde::Deserialize;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Gate, soon};
 
 /// Runs one attempt of a job with a ladder of an hour, and answers what the store was told.
 async fn attempt(bench: &mut Bench, worker: impl Worker) -> Verdict {
@@ -215,4 +215,18 @@ async fn a_body_that_does_not_fit_the_type_is_a_failed_attempt_that_says_so() {
     let verdict = attempt(&mut bench, json(|_: Order, _: Delivery| async { Ok(()) })).await;
     let Verdict::Fail { error, .. } = verdict else { panic!("{verdict:?}") };
     assert!(error.starts_with("body does not read as the type wanted"), "{error}");
+}
+
+#[tokio::test]
+async fn what_ends_together_is_settled_in_one_call() {
+    let mut bench = Bench::new();
+    let (mut gate, worker) = Gate::new();
+    bench.queue.worker("t", worker).concurrency(3).start().unwrap();
+    for id in ["1", "2", "3"] {
+        bench.add("t", id).await;
+        gate.begun().await;
+    }
+    gate.go(3);
+    assert_eq!(soon(bench.seen.batches.recv()).await, Some(3));
+    assert_eq!(bench.totals().await.done, 3);
 }

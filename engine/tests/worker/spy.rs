@@ -18,6 +18,7 @@ pub(crate) struct Spy {
     memory: Memory,
     pops: UnboundedSender<Ask>,
     settles: UnboundedSender<(Verdict, Result<(), Code>)>,
+    batches: UnboundedSender<usize>,
     faults: Mutex<VecDeque<(Call, Fault)>>,
 }
 
@@ -25,6 +26,8 @@ pub(crate) struct Spy {
 pub(crate) struct Seen {
     pub(crate) pops: UnboundedReceiver<Ask>,
     pub(crate) settles: UnboundedReceiver<(Verdict, Result<(), Code>)>,
+    /// How many were settled in each call.
+    pub(crate) batches: UnboundedReceiver<usize>,
 }
 
 /// Which calls go wrong.
@@ -47,8 +50,10 @@ impl Spy {
     pub(crate) fn new(memory: Memory) -> (Arc<Spy>, Seen) {
         let (pops, pops_seen) = unbounded_channel();
         let (settles, settles_seen) = unbounded_channel();
-        let spy = Spy { memory, pops, settles, faults: Mutex::default() };
-        (Arc::new(spy), Seen { pops: pops_seen, settles: settles_seen })
+        let (batches, batches_seen) = unbounded_channel();
+        let spy = Spy { memory, pops, settles, batches, faults: Mutex::default() };
+        let seen = Seen { pops: pops_seen, settles: settles_seen, batches: batches_seen };
+        (Arc::new(spy), seen)
     }
 
     /// Lets the next such call go wrong; said `n` times, the next `n`.
@@ -73,6 +78,7 @@ impl Queue for Spy {
     }
 
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
+        let _ = self.batches.send(batch.len());
         let fault = self.fault(Call::Settle);
         let answers = match fault {
             Some(Fault::Before) => {
@@ -152,6 +158,10 @@ impl Queue for Spy {
 
     async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
         self.memory.ended(max).await
+    }
+
+    async fn moved(&self, max: usize) -> Result<Moves> {
+        self.memory.moved(max).await
     }
 
     async fn stats(&self) -> Result<Stats> {

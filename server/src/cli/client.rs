@@ -47,7 +47,7 @@ pub(super) struct Remote {
     key: Option<String>,
     /// Print the server's JSON as it is
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl Remote {

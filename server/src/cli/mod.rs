@@ -18,11 +18,13 @@ mod delete;
 mod doctor;
 mod export;
 mod get;
+mod health;
 mod history;
 mod hold;
 mod import;
 mod jobs;
 mod json;
+mod log;
 mod man;
 mod nodes;
 mod one;
@@ -98,6 +100,8 @@ enum Verb {
     Nodes(nodes::Nodes),
     Buckets(nodes::Buckets),
     Alarms(alarms::Alarms),
+    Health(health::Health),
+    Log(log::Log),
     Config(config::Show),
     Top(top::Top),
     Bench(bench::Bench),
@@ -174,6 +178,8 @@ impl Verb {
             Verb::Nodes(verb) => verb.run(),
             Verb::Buckets(verb) => verb.run(),
             Verb::Alarms(verb) => verb.run(),
+            Verb::Health(verb) => verb.run(),
+            Verb::Log(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
             Verb::Top(verb) => verb.run(),
             Verb::Bench(verb) => verb.run(),

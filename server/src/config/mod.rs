@@ -79,6 +79,8 @@ pub struct Config {
     pub workers: Workers,
     /// Where jobs are kept whose life is over.
     pub archive: Archive,
+    /// What is kept of what happens.
+    pub events: Events,
     /// What is told when it is not well.
     pub alarms: Alarms,
     /// What is logged, and how.
@@ -185,6 +187,19 @@ pub struct Archive {
     pub files: usize,
 }
 
+/// What is kept of what happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Events {
+    /// Whether anything is.
+    pub enabled: bool,
+    /// For how long.
+    pub keep: Duration,
+    /// How much in a folder, in bytes.
+    pub size: usize,
+    /// How much on Redis, in bytes.
+    pub redis_size: usize,
+}
+
 /// What is logged, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -206,6 +221,10 @@ const AT_ONCE_MAX: usize = 10_000_000;
 const WORKERS_MAX: usize = 100_000;
 const CONCURRENCY_MAX: usize = 100_000;
 const ARCHIVE_BYTES_MAX: Size = Size(1 << 40);
+/// Less would be a piece of the log, of which the oldest goes as a whole.
+const EVENTS_SIZE_MIN: Size = Size(64 << 10);
+const EVENTS_KEEP_MIN: Duration = Duration::from_secs(60);
+const EVENTS_KEEP_MAX: Duration = Duration::from_secs(366 * 86_400);
 /// Less would be to try again and again.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Less would be to look without a pause.
@@ -330,6 +349,14 @@ impl Config {
                     .0,
                 files: values.take_in("archive.files", 0..=AT_ONCE_MAX)?,
             },
+            events: Events {
+                enabled: values.take("events.enabled")?,
+                keep: values.take_in("events.keep", EVENTS_KEEP_MIN..=EVENTS_KEEP_MAX)?,
+                size: values.take_in("events.size", EVENTS_SIZE_MIN..=ARCHIVE_BYTES_MAX)?.0,
+                redis_size: values
+                    .take_in("events.redis_size", EVENTS_SIZE_MIN..=ARCHIVE_BYTES_MAX)?
+                    .0,
+            },
             alarms: Alarms {
                 every: values.take_in("alarms.every", EVERY_MIN..=HOUR)?,
                 rules: values.take("alarms.rules")?,
@@ -445,6 +472,7 @@ mod tests {
                 eureka_register: None,
             },
             archive: Archive { folder: "./linger-archive".into(), file_bytes: 64 << 20, files: 0 },
+            events: Events { enabled: true, keep: 7 * DAY, size: 1 << 30, redis_size: 64 << 20 },
             alarms: Alarms { every: 5 * SECOND, rules: vec![] },
             log: Log { format: LogFormat::Human, level: Level::default() },
         };

@@ -19,8 +19,10 @@ use super::limit::Gates;
 use super::names::Names;
 use super::oldest::Oldest;
 use crate::alarms::Alarms;
+use crate::caller::{Caller, Front};
 use crate::config::Config;
 use crate::eureka::Eureka;
+use crate::events::Events;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::silence;
@@ -38,6 +40,8 @@ pub(crate) struct App {
     alarms: OnceLock<Arc<Alarms>>,
     /// Who asks Eureka for workers, if there is one.
     eureka: OnceLock<Arc<Eureka>>,
+    /// What happened, if that is logged.
+    events: OnceLock<Arc<Events>>,
     /// How much of it is loaded until then.
     loading: Progress,
     config: ArcSwap<Config>,
@@ -71,6 +75,7 @@ impl App {
             runner: OnceLock::new(),
             alarms: OnceLock::new(),
             eureka: OnceLock::new(),
+            events: OnceLock::new(),
             loading: Progress::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),
@@ -168,6 +173,16 @@ impl App {
     /// Who asks Eureka for workers, if there is one.
     pub(super) fn eureka(&self) -> Option<&Arc<Eureka>> {
         self.eureka.get()
+    }
+
+    /// Takes the event log.
+    pub(crate) fn set_events(&self, events: Arc<Events>) {
+        let _ = self.events.set(events);
+    }
+
+    /// The event log, if there is one.
+    pub(super) fn events(&self) -> Option<&Arc<Events>> {
+        self.events.get()
     }
 
     /// The most workers that may be registered.
@@ -319,7 +334,9 @@ impl App {
         }
         let release = Verdict::Release { delay: Duration::ZERO, priority: None };
         let settles = jobs.iter().map(|job| Settle::delivery(job, release.clone())).collect();
-        self.store()?.settle(settles).await?;
+        let mut caller = Caller::of_this_call();
+        caller.front = caller.front.or(Some(Front::Server));
+        caller.scope(self.store()?.settle(settles)).await?;
         Ok(())
     }
 }

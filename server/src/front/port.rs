@@ -1,6 +1,7 @@
 //! The port that HTTP and gRPC share: every request is named, its origin checked, and it goes to
 //! the front that speaks its language.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use hyper::body::Incoming;
 use super::app::App;
 use super::grpc::{self, Grpc};
 use super::{http, origin};
+use crate::caller::{Caller, Front};
 use crate::silence::Busy;
 
 /// An answer under way.
@@ -38,11 +40,22 @@ impl Port {
     /// Answers a request, which is `busy` until then, or until its answer ends if that is a stream.
     ///
     /// Boxed, since hyper moves it about: what HTTP needs is thousands of bytes.
-    pub(crate) fn answer(&self, request: Request<Incoming>, busy: Busy) -> Answering {
+    pub(crate) fn answer(
+        &self,
+        request: Request<Incoming>,
+        busy: Busy,
+        peer: Option<SocketAddr>,
+    ) -> Answering {
         let port = self.clone();
         match grpc::speaks(request.headers()) {
-            true => Box::pin(port.answer_call(request, busy)),
-            false => Box::pin(port.answer_http(request, busy)),
+            true => {
+                let caller = Caller::by(Front::Grpc, peer);
+                Box::pin(caller.scope(port.answer_call(request, busy)))
+            }
+            false => {
+                let caller = Caller::by(Front::Http, peer);
+                Box::pin(caller.scope(port.answer_http(request, busy)))
+            }
         }
     }
 

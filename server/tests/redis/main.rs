@@ -16,5 +16,6 @@ mod nodes;
 mod proof;
 mod push;
 mod start;
+mod watched;
 mod ways;
 mod work;

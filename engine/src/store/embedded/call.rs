@@ -16,17 +16,17 @@ use super::inbox::{Inbox, Lane, Task};
 use super::meter::Meter;
 use super::read::{ReadCold, read_cold, record, record_in_full};
 use super::space::{IdHasher, full};
-use super::state::{Decision, Outcome, Prepared, Returning, Rewritten, Snapshot, State};
+use super::state::{Decision, Outcome, Prepared, Returning, Rewritten, Shifted, Snapshot, State};
 use crate::error::{Code, Error, Result};
 use crate::history::Notes;
 use crate::job::{Edit, Id, NewJob, Patch, Spec};
 use crate::machine::{Life, Owner};
 use crate::queue::{
     Action, Added, Ask, Change, Changed, Delivery, Ended, Forecast, How, JobInfo, Key, KvEntry,
-    KvQuery, KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo,
-    Topics, Verdict, Whole,
+    KvQuery, KvWrite, LetGo, Moves, Page, Query, Queue, Settle, Sweep, Terms, TopicChange,
+    TopicInfo, Topics, Verdict, Whole,
 };
-use crate::record::{Move, Record, not_found};
+use crate::record::{Move, Record, moved, not_found};
 use crate::stats::Stats;
 use crate::time::{Bell, Clock, Now};
 use crate::topic::{Defaults, Topic};
@@ -485,6 +485,28 @@ impl Queue for Embedded {
             }
         }
         Ok(ended)
+    }
+
+    async fn moved(&self, max: usize) -> Result<Moves> {
+        let moves = self.shared.look(|state, _| state.moves.clone()).await?;
+        let Some(moves) = moves else { return std::future::pending().await };
+        let (shifted, mut lost) = moves.take_counted(max).await;
+        let mut told = Vec::with_capacity(shifted.len());
+        for one in shifted {
+            let Shifted { cold, was, note, made, now } = one;
+            match read_cold(was.number, &cold).await {
+                Ok(read) => told.push(moved(&read.cold.spec, was, note.as_ref(), &made, now)),
+                Err(why) => {
+                    let number = was.number;
+                    tracing::error!(
+                        number,
+                        "a job cannot be read, and what it did is not told: {why}"
+                    );
+                    lost += 1;
+                }
+            }
+        }
+        Ok(Moves { moves: told, lost })
     }
 
     fn set_defaults(&self, defaults: Defaults) {

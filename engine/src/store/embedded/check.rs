@@ -95,6 +95,8 @@ pub fn check_files(files: Arc<dyn Files>) -> Result<Report> {
 
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
+/// Where a server keeps its event log.
+const EVENTS: &str = "events";
 
 fn is_data(name: &str) -> bool {
     segment_number(name).or(checkpoint_number(name)).is_some()
@@ -145,7 +147,7 @@ impl Check<'_> {
 
     fn strangers(&mut self, names: &[String]) {
         for name in names {
-            let ours = name == FORMAT || name == LOCK || is_data(name);
+            let ours = [FORMAT, LOCK, EVENTS].contains(&name.as_str()) || is_data(name);
             let left_over = name.ends_with(".tmp") || name.starts_with(SPARE);
             if !ours && !left_over {
                 self.report.warnings.push(format!("`{name}` is no file of the store"));

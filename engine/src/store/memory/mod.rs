@@ -15,12 +15,13 @@ use crate::job::{Id, NewJob};
 use crate::machine::Owner;
 use crate::queue::{
     Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
-    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
-    Whole,
+    KvWrite, LetGo, Moves, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo,
+    Topics, Whole,
 };
 use crate::record::not_found;
 use crate::stats::Stats;
 use crate::store::Options;
+use crate::store::leaving::moves_of;
 use crate::time::{Bell, Clock, Now};
 use crate::topic::{Defaults, Topic};
 
@@ -201,6 +202,11 @@ impl Queue for Memory {
     async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
         let leaving = self.shared.lock().leaving.clone();
         Ok(leaving.take(max).await)
+    }
+
+    async fn moved(&self, max: usize) -> Result<Moves> {
+        let moves = self.shared.lock().moves.clone();
+        moves_of(moves.as_deref(), max).await
     }
 
     fn set_defaults(&self, defaults: Defaults) {

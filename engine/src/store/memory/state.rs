@@ -8,11 +8,11 @@ use crate::error::Result;
 use crate::job::{Id, NewJob, OnConflict, Spec};
 use crate::machine::{Event, Next, Owner, Refusal, State as At, Step};
 use crate::queue::{
-    Added, Change, Changed, End, Ended, How, Key, Lane, LetGo, Mode, Settle, Sweep, TopicChange,
-    UniqueIds, Verdict, Whole,
+    Added, Change, Changed, End, Ended, How, Key, Lane, LetGo, Mode, Moved, Settle, Sweep,
+    TopicChange, UniqueIds, Verdict, Was, Whole,
 };
 use crate::record::{
-    InForce, Move, Record, already_exists, check_version, ending, no_topic, not_found,
+    InForce, Move, Record, already_exists, check_version, ending, moved, no_topic, not_found, was,
 };
 use crate::stats::Stats;
 use crate::store::Options;
@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) stopping: bool,
     /// Jobs that have ended, for the archive.
     pub(super) leaving: Arc<Leaving<Ended>>,
+    /// Moves that nobody is told of, if somebody wants to know.
+    pub(super) moves: Option<Arc<Leaving<Moved>>>,
     dice: Dice,
     unique_ids: UniqueIds,
     jobs: HashMap<u64, Kept>,
@@ -68,7 +70,8 @@ impl State {
         State {
             defaults: options.defaults,
             stopping: false,
-            leaving: Arc::default(),
+            leaving: Arc::new(Leaving::to_archive()),
+            moves: options.tells_moves.then(|| Arc::new(Leaving::to_log())),
             dice: options.dice,
             unique_ids: options.unique_ids,
             jobs: HashMap::new(),
@@ -177,9 +180,9 @@ impl State {
     }
 
     fn make_and_show(&mut self, number: u64, made: &Move, now: Now) -> Result<Changed> {
-        let changed = self.make(number, made, now)?;
+        let was = self.make(number, made, now)?;
         let job = self.jobs.get(&number).map(|kept| kept.record.standing(now));
-        Ok(Changed { changed, job })
+        Ok(Changed { changed: was.is_some(), job, was })
     }
 
     pub(super) fn sweep(&mut self, sweep: Sweep, now: Now) -> u64 {
@@ -207,17 +210,24 @@ impl State {
         numbers.len() as u64
     }
 
-    /// The one way in which a job moves: decided by the machine, then carried out as a whole.
-    pub(super) fn make(&mut self, number: u64, made: &Move, now: Now) -> Result<bool, Refusal> {
+    /// The one way in which a job moves: decided by the machine, then carried out as a whole. Answers
+    /// what it was before, unless nothing changed.
+    pub(super) fn make(
+        &mut self,
+        number: u64,
+        made: &Move,
+        now: Now,
+    ) -> Result<Option<Was>, Refusal> {
         let step = self.step(number, &made.event, now)?;
+        let was = was(number, &self.job(number).life, &step.next, now);
+        self.tell(number, was, &step, made, now);
         self.count(number, &made.event, &step, now);
         let ended = ending(&made.event, &self.job(number).life, &step.next);
         match step.next {
-            Next::Same => Ok(false),
+            Next::Same => {}
             Next::Gone => {
                 self.archive(number, ended, made, now);
                 self.remove(number);
-                Ok(true)
             }
             Next::Keep(life) => {
                 self.stand(number, Stands::No);
@@ -231,8 +241,15 @@ impl State {
                 if made.event != Event::Due {
                     self.promote(number, now);
                 }
-                Ok(true)
             }
+        }
+        Ok(was)
+    }
+
+    /// Tells of a move that nobody is answered for.
+    fn tell(&self, number: u64, was: Option<Was>, step: &Step, made: &Move, now: Now) {
+        if let (true, Some(moves), Some(was)) = (made.unasked, &self.moves, was) {
+            moves.push(moved(&self.job(number).spec, was, step.note.as_ref(), made, now));
         }
     }
 
@@ -323,7 +340,7 @@ impl State {
         while let Some((until, number)) = self.leases.first().copied()
             && until <= now.tick
         {
-            self.make(number, &Move::plain(Event::Expire), now).expect("a lease may run out");
+            self.make(number, &Move::unasked(Event::Expire), now).expect("a lease may run out");
         }
     }
 

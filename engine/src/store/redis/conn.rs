@@ -252,7 +252,8 @@ impl Conn {
     async fn run(&self, key: &[u8], request: Request<'_>) -> Result<Value, Fault> {
         match &self.way {
             Way::One { link, .. } => link.call(request).await,
-            Way::Many(cluster) => cluster.call(key, request).await,
+            // Apart, so that calls to one server need not carry what following a key takes.
+            Way::Many(cluster) => Box::pin(cluster.call(key, request)).await,
         }
     }
 }

@@ -20,7 +20,7 @@ use super::waiters::Waiters;
 use crate::dice::Dice;
 use crate::error::Result;
 use crate::machine::Owner;
-use crate::queue::{Ended, UniqueIds};
+use crate::queue::{Ended, Moved, UniqueIds};
 use crate::stats::Stats;
 use crate::store::leaving::Leaving;
 use crate::time::{Clock, Now, StepWatch, Wake};
@@ -35,6 +35,8 @@ pub(super) struct Core {
     pub(super) dice: Dice,
     pub(super) unique_ids: UniqueIds,
     pub(super) leaving: Leaving<Ended>,
+    /// Moves that nobody is told of, if somebody wants to know.
+    pub(super) moves: Option<Leaving<Moved>>,
     pub(super) adds: Gather<Adds>,
     pub(super) hands: Gather<Hands>,
     pub(super) finishes: Gather<Finishes>,
@@ -79,7 +81,8 @@ impl Core {
             clock_is_given,
             dice: options.dice,
             unique_ids: options.unique_ids,
-            leaving: Leaving::default(),
+            leaving: Leaving::to_archive(),
+            moves: options.tells_moves.then(Leaving::to_log),
             adds: Gather::default(),
             hands: Gather::default(),
             finishes: Gather::default(),

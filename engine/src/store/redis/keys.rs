@@ -1,5 +1,5 @@
-//! The name of every key. What stands under each is said in `lua/common.lua`, `lua/kv.lua` and
-//! `lua/nodes.lua`.
+//! The name of every key. What stands under each is said in `lua/common.lua`, `lua/kv.lua`,
+//! `lua/nodes.lua` and `lua/events.lua`.
 
 use super::Settings;
 use super::conn::Conn;
@@ -108,6 +108,11 @@ impl Keys {
     /// What the keys begin with that say who is there.
     pub(super) fn of_nodes(&self) -> String {
         format!("{}:{{nodes}}:", self.prefix)
+    }
+
+    /// What the keys of the event log begin with.
+    pub(super) fn of_events(&self) -> String {
+        format!("{}:{{events}}:", self.prefix)
     }
 
     /// Where it is told that buckets are free, or that somebody is new.

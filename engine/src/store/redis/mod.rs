@@ -11,6 +11,7 @@ mod check;
 mod clock;
 mod conn;
 mod core;
+mod events;
 mod foreign;
 mod gather;
 mod job;
@@ -36,6 +37,7 @@ use std::time::Duration;
 pub use address::Address;
 pub use backup::Backup;
 pub use check::{Checked, EXAMPLES_MAX, Fault, Repair, check, is_there};
+pub use events::{Added as Counted, Append, Segment};
 pub use foreign::{Answer, Foreign};
 pub use nodes::{BucketInfo, Fleet, NO_TIMER, Node, NodeInfo};
 
@@ -50,11 +52,12 @@ use crate::job::{Id, NewJob};
 use crate::machine::Owner;
 use crate::queue::{
     Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
-    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
-    Whole,
+    KvWrite, LetGo, Moves, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo,
+    Topics, Whole,
 };
 use crate::stats::Stats;
 use crate::store::Options;
+use crate::store::leaving::moves_of;
 use crate::time::{Clock, SECOND, duration_ms};
 use crate::topic::{Defaults, Topic};
 
@@ -289,6 +292,10 @@ impl Queue for Redis {
 
     async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
         Ok(self.core.leaving.take(max).await)
+    }
+
+    async fn moved(&self, max: usize) -> Result<Moves> {
+        moves_of(self.core.moves.as_ref(), max).await
     }
 
     fn set_defaults(&self, defaults: Defaults) {

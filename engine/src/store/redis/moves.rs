@@ -7,7 +7,7 @@ use super::core::{Core, arg};
 use super::gather::{Gather, Shared};
 use super::job::{Fresh, Kept, decode_settings};
 use super::keys::Bucket;
-use super::reply::{Reply, strange};
+use super::reply::{Packed, Reply, strange};
 use super::scripts;
 use super::spread;
 use crate::error::{Code, Error, Result};
@@ -15,10 +15,10 @@ use crate::job::{Id, NewJob, OnConflict, When};
 use crate::machine::{Event, Life, Next, Owner, Refusal, State, Step};
 use crate::queue::{
     Added, Change, Changed, Delivery, End, How, JobInfo, Key, LetGo, Mode, Settle, Sweep, Terms,
-    UniqueIds, Verdict,
+    UniqueIds, Verdict, Was,
 };
 use crate::record::{
-    InForce, Move, Record, already_exists, check_version, ending, first_due, not_found,
+    InForce, Move, Record, already_exists, check_version, ending, first_due, moved, not_found, was,
 };
 use crate::schedule::{Repeat, Rule};
 use crate::time::{Now, Time, duration_ms};
@@ -255,14 +255,15 @@ impl Core {
             let mut answer = reply.packed()?;
             answers.push(match answer.u8()? {
                 b'd' => {
-                    let attempts = answer.u32()?;
+                    let was = finished(&mut answer)?;
+                    let attempts = was.attempt;
                     let stats = &mut self.known().stats;
                     stats.finished += 1;
                     stats.attempts.record(attempts.into());
-                    Ok(Changed { changed: true, job: None })
+                    Ok(Changed { changed: true, job: None, was: Some(was) })
                 }
                 // Gone, by the call whose answer was lost.
-                b'n' if is_again => Ok(Changed { changed: true, job: None }),
+                b'n' if is_again => Ok(Changed { changed: true, job: None, was: None }),
                 b'n' => Err(not_found(&settle.key)),
                 b'l' => Err(Refusal::LeaseLost.into()),
                 _ => self.settle_one(settle).await,
@@ -300,10 +301,9 @@ impl Core {
         for _ in 0..TRIES_MAX {
             let mut seen = self.look(key).await?.ok_or_else(|| not_found(key))?;
             let made = made(&seen)?;
-            if let Some(changed) = self.try_make(&mut seen, &made, recalls).await? {
-                let there = !matches!(changed, Made::Gone);
-                let job = there.then(|| seen.kept.record.standing(seen.now));
-                return Ok(Changed { changed: !matches!(changed, Made::Same), job });
+            if let Some(Made { is_gone, was }) = self.try_make(&mut seen, &made, recalls).await? {
+                let job = (!is_gone).then(|| seen.kept.record.standing(seen.now));
+                return Ok(Changed { changed: was.is_some(), job, was });
             }
         }
         Err(Error::new(Code::Overloaded, "others kept changing the job; try again"))
@@ -320,20 +320,21 @@ impl Core {
         let step = self.step(seen, &made.event)?;
         let ended = ending(&made.event, &before, &step.next);
         let ready_since = seen.kept.ready_since;
-        let (how, makes) = match &step.next {
+        let number = seen.kept.record.number;
+        let was = was(number, &before, &step.next, now);
+        let how = match &step.next {
             Next::Same => {
                 self.count(&made.event, &before, &step, ready_since, now);
-                return Ok(Some(Made::Same));
+                return Ok(Some(Made { is_gone: false, was: None }));
             }
-            Next::Gone => (b'g', Made::Gone),
+            Next::Gone => b'g',
             Next::Keep(life) => {
                 seen.kept.record.turn_into(life.clone(), step.note.clone(), made, now);
                 seen.kept.ready_if(&before.state, now.tick);
                 self.due(seen)?;
-                (if recalls { b'b' } else { b'k' }, Made::Kept)
+                if recalls { b'b' } else { b'k' }
             }
         };
-        let number = seen.kept.record.number;
         let stored = if how == b'g' { Vec::new() } else { seen.kept.encode() };
         let args = [vec![how], number.to_be_bytes().into(), arg(before.version), stored];
         let bucket = self.keys.bucket_of_number(number);
@@ -342,7 +343,10 @@ impl Core {
         }
         self.count(&made.event, &before, &step, ready_since, now);
         self.archive(seen, ended, made);
-        Ok(Some(makes))
+        if let (true, Some(moves), Some(was)) = (made.unasked, &self.moves, was) {
+            moves.push(moved(&seen.kept.record.spec, was, step.note.as_ref(), made, now));
+        }
+        Ok(Some(Made { is_gone: how == b'g', was }))
     }
 
     fn step(&self, seen: &Seen, event: &Event) -> Result<Step, Refusal> {
@@ -550,10 +554,16 @@ fn parted<T>(answers: Vec<T>, counts: Vec<usize>) -> Vec<Vec<T>> {
 }
 
 /// What became of a job.
-pub(super) enum Made {
-    Same,
-    Kept,
-    Gone,
+pub(super) struct Made {
+    is_gone: bool,
+    /// What it was before, unless nothing changed.
+    was: Option<Was>,
+}
+
+/// What a job was that the script has finished.
+fn finished(answer: &mut Packed) -> Result<Was> {
+    let (number, attempt, took_us) = (answer.u64()?, answer.u32()?, answer.u64()?);
+    Ok(Was { number, attempt, took_ms: Some(took_us / 1000), died: false })
 }
 
 impl Seen {

@@ -44,4 +44,5 @@ scripts! {
     RESTORE = "restore",
     CHECK = "check",
     SCAN = "scan",
+    EVENTS = "events",
 }

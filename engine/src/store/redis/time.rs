@@ -64,7 +64,7 @@ impl Core {
                 moved += 1;
                 let mut seen = Seen::read(&mut reply.list()?, now)?;
                 // If it has changed meanwhile, someone else has seen to it.
-                self.try_make(&mut seen, &Move::plain(Event::Expire), false).await?;
+                self.try_make(&mut seen, &Move::unasked(Event::Expire), false).await?;
             }
         }
     }

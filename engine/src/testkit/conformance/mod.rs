@@ -12,6 +12,7 @@ mod forecast;
 mod kv;
 mod lease;
 mod limit;
+mod moved;
 mod pop;
 mod push;
 mod repeat;
@@ -100,6 +101,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         forecast::cases(),
         kv::cases(),
         limit::cases(),
+        moved::cases(),
         stats::cases(),
         story::cases(),
         topic::cases(),

@@ -78,6 +78,7 @@ impl<S: Subject> Trial<S> {
         let clock = SimClock::new();
         let mut options =
             Options { clock: clock.clone(), dice: Dice::seeded(1), ..Options::default() };
+        options.tells_moves = true;
         change(&mut options);
         let queue = Arc::new(subject.open(options).await);
         Trial { queue, clock, subject }

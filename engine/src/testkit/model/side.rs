@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::job::{Id, NewJob};
 use crate::queue::{
     Added, Ask, Change, Changed, Cursor, Delivery, Expect, How, JobInfo, Key, KvEntry, KvQuery,
-    KvWrite, Query, Queue, Settle, Standing, TopicInfo,
+    KvWrite, Query, Queue, Settle, Standing, TopicInfo, Was,
 };
 use crate::testkit::SimClock;
 use crate::topic::Topic;
@@ -371,6 +371,7 @@ impl Names {
     fn changed(&self, all: Vec<Result<Changed>>) -> Vec<Result<Changed>> {
         let named = |one: Changed| Changed {
             job: one.job.map(|job| Standing { number: self.number(job.number), ..job }),
+            was: one.was.map(|was| Was { number: self.number(was.number), ..was }),
             ..one
         };
         all.into_iter().map(|one| one.map(named)).collect()

@@ -75,7 +75,7 @@ impl Watch {
     fn changed(&mut self, changed: Option<&Changed>, touched: bool) {
         match changed {
             // How much longer a touched lease runs is not told: what is not sure is not held.
-            Some(Changed { job: Some(job), changed: true })
+            Some(Changed { job: Some(job), changed: true, .. })
                 if touched || job.stage != Stage::Reserved =>
             {
                 self.held.remove(&job.number);

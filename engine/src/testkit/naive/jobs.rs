@@ -6,10 +6,10 @@ use crate::job::{NewJob, OnConflict, Spec};
 use crate::machine::{Event, Next, Owner, Refusal, State, Step};
 use crate::queue::{
     Added, Change, Changed, End, Filter, How, Key, LetGo, Mode, Settle, Sweep, TopicChange,
-    UniqueIds, Verdict, Whole,
+    UniqueIds, Verdict, Was, Whole,
 };
 use crate::record::{
-    InForce, Move, Record, already_exists, check_version, ending, no_topic, not_found,
+    InForce, Move, Record, already_exists, check_version, ending, moved, no_topic, not_found, was,
 };
 use crate::time::{Now, Tick, duration_ms};
 use crate::topic::{Bucket, Pause, Settings, Topic};
@@ -43,7 +43,7 @@ pub(super) struct Place {
 impl All {
     pub(super) fn expire(&mut self, now: Now) {
         for number in self.numbers(|_| true) {
-            self.make(number, &Move::plain(Event::Expire), now).expect("a lease may end");
+            self.make(number, &Move::unasked(Event::Expire), now).expect("a lease may end");
         }
     }
 
@@ -161,9 +161,10 @@ impl All {
     }
 
     fn change_to(&mut self, number: u64, made: &Move, now: Now) -> Result<Changed> {
-        let changed = self.make(number, made, now)?;
+        let was = self.make(number, made, now)?;
         let left = self.jobs.iter().find(|job| job.record.number == number);
-        Ok(Changed { changed, job: left.map(|job| job.record.standing(now)) })
+        let job = left.map(|job| job.record.standing(now));
+        Ok(Changed { changed: was.is_some(), job, was })
     }
 
     pub(super) fn sweep(&mut self, sweep: &Sweep, now: Now) -> u64 {
@@ -175,7 +176,7 @@ impl All {
                 break;
             }
             let changed = match sweep.mode {
-                Mode::Apply => self.make(number, &made, now),
+                Mode::Apply => self.make(number, &made, now).map(|was| was.is_some()),
                 Mode::DryRun => {
                     self.step(number, &made.event, now).map(|step| step.next != Next::Same)
                 }
@@ -245,14 +246,25 @@ impl All {
 
 /// What all of that is made of.
 impl All {
-    /// Makes one move; says whether anything changed. The only place where a job moves.
-    pub(super) fn make(&mut self, number: u64, made: &Move, now: Now) -> Result<bool, Refusal> {
+    /// Makes one move; says what the job was before if anything changed. The only place where a job
+    /// moves.
+    pub(super) fn make(
+        &mut self,
+        number: u64,
+        made: &Move,
+        now: Now,
+    ) -> Result<Option<Was>, Refusal> {
         let step = self.step(number, &made.event, now)?;
         let before = self.job(number).record.life.clone();
         self.stats.count(&made.event, &before, &step);
         let ended = ending(&made.event, &before, &step.next);
+        let was = was(number, &before, &step.next, now);
+        if let (true, Some(moves), Some(was)) = (made.unasked, &self.moves, was) {
+            let record = &self.job(number).record;
+            moves.push(moved(&record.spec, was, step.note.as_ref(), made, now));
+        }
         match step.next {
-            Next::Same => return Ok(false),
+            Next::Same => {}
             Next::Gone => {
                 self.archive(number, ended, made, now);
                 self.jobs.retain(|job| job.record.number != number);
@@ -269,7 +281,7 @@ impl All {
                 }
             }
         }
-        Ok(true)
+        Ok(was)
     }
 
     fn archive(&self, number: u64, ended: Option<End>, made: &Move, now: Now) {
@@ -282,7 +294,7 @@ impl All {
 
     /// Makes a job ready if it is due.
     fn promote_one(&mut self, number: u64, now: Now) -> bool {
-        self.make(number, &Move::plain(Event::Due), now).expect("a job may be due")
+        self.make(number, &Move::plain(Event::Due), now).expect("a job may be due").is_some()
     }
 
     fn step(&self, number: u64, event: &Event, now: Now) -> Result<Step, Refusal> {

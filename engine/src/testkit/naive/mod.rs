@@ -23,12 +23,12 @@ use crate::job::{Id, NewJob};
 use crate::machine::Owner;
 use crate::queue::{
     Added, Ask, Change, Changed, Delivery, Ended, Forecast, JobInfo, Key, KvEntry, KvQuery,
-    KvWrite, LetGo, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo, Topics,
-    UniqueIds, Whole,
+    KvWrite, LetGo, Moved, Moves, Page, Query, Queue, Settle, Sweep, Terms, TopicChange, TopicInfo,
+    Topics, UniqueIds, Whole,
 };
 use crate::stats::Stats;
 use crate::store::Options;
-use crate::store::leaving::Leaving;
+use crate::store::leaving::{Leaving, moves_of};
 use crate::time::{Clock, Now, StepWatch};
 use crate::topic::{Defaults, Topic};
 
@@ -53,6 +53,7 @@ struct All {
     awake: Vec<Waker>,
     shelf: Shelf,
     leaving: Arc<Leaving<Ended>>,
+    moves: Option<Arc<Leaving<Moved>>>,
     numbers_used: u64,
     waiters_seen: u64,
     /// The counters; what can be counted afresh is left at nothing.
@@ -73,7 +74,8 @@ impl Naive {
             answers: BTreeMap::new(),
             awake: Vec::new(),
             shelf: Shelf::default(),
-            leaving: Arc::default(),
+            leaving: Arc::new(Leaving::to_archive()),
+            moves: options.tells_moves.then(|| Arc::new(Leaving::to_log())),
             numbers_used: 0,
             waiters_seen: 0,
             stats: Stats::default(),
@@ -197,6 +199,11 @@ impl Queue for Naive {
     async fn ended(&self, max: usize) -> Result<Vec<Ended>> {
         let leaving = self.call(|all, _| all.leaving.clone());
         Ok(leaving.take(max).await)
+    }
+
+    async fn moved(&self, max: usize) -> Result<Moves> {
+        let moves = self.call(|all, _| all.moves.clone());
+        moves_of(moves.as_deref(), max).await
     }
 
     async fn stats(&self) -> Result<Stats> {

@@ -19,6 +19,7 @@ use super::Server;
 use super::held::Held;
 use super::parse::{Amid, Command, Parser};
 use super::reply::Out;
+use crate::caller::{Caller, Front};
 use crate::front::next_owner;
 
 /// A read takes so much at first, and more if that was not enough.
@@ -41,9 +42,10 @@ pub(super) enum End {
 
 /// Serves a connection to its end.
 pub(super) async fn serve(server: Arc<Server>, stream: TcpStream, stopping: CancellationToken) {
+    let caller = Caller::by(Front::Beanstalkd, stream.peer_addr().ok());
     let mut connection = Connection::new(server, stream, stopping);
     // A connection that breaks is its client's affair.
-    let end = connection.run().await.unwrap_or(End::Gone);
+    let end = caller.scope(connection.run()).await.unwrap_or(End::Gone);
     connection.let_go(end).await;
 }
 

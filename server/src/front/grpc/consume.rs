@@ -21,6 +21,7 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use super::{Deadline, out_of_time, read, status, write};
+use crate::caller::Caller;
 use crate::front::app::App;
 use crate::front::limit::Waiting;
 use crate::front::next_owner;
@@ -46,6 +47,7 @@ type Work<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 pub(super) struct Consuming {
     app: Arc<App>,
     store: Arc<Store>,
+    caller: Caller,
     _waiting: Waiting,
     requests: Streaming<pb::ConsumeRequest>,
     /// Whether the client has said all it has to say.
@@ -98,6 +100,7 @@ pub(super) async fn begin(
         let mut consuming = Consuming {
             app: app.clone(),
             store: app.store()?.clone(),
+            caller: Caller::of_this_call(),
             _waiting: Waiting::enter(app)?,
             requests,
             is_half_closed: false,
@@ -198,8 +201,9 @@ impl Consuming {
                 Err(why) => each.push((number, false, Some(why))),
             }
         }
-        let store = self.store.clone();
-        Settling { work: Box::pin(async move { store.settle(settles).await }), each }
+        let (store, caller) = (self.store.clone(), self.caller.clone());
+        let work = Box::pin(caller.scope(async move { store.settle(settles).await }));
+        Settling { work, each }
     }
 
     /// Jobs for the client, as far as there is credit.
@@ -219,8 +223,8 @@ impl Consuming {
                     terms: self.terms,
                     room: None,
                 };
-                let store = self.store.clone();
-                Box::pin(async move { store.pop(ask).await })
+                let (store, caller) = (self.store.clone(), self.caller.clone());
+                Box::pin(caller.scope(async move { store.pop(ask).await }))
             });
             let Poll::Ready(jobs) = popping.as_mut().poll(context) else { return Ok(Vec::new()) };
             self.popping = None;

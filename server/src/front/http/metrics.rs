@@ -46,6 +46,13 @@ pub(crate) async fn show(extract::State(app): extract::State<Arc<App>>) -> Resul
         let help = "For how long no server of Eureka answers.";
         out.one("linger_eureka_away_seconds", "gauge", help, away);
     }
+    if let Some(events) = app.events() {
+        let (written, dropped) = events.counts();
+        let help = "Events that were written to the log.";
+        out.one("linger_events_total", "counter", help, written);
+        let help = "Events that were not, as they came too fast or there was no place for them.";
+        out.one("linger_events_dropped_total", "counter", help, dropped);
+    }
     if let Ok(watched) = app.alarms() {
         alarms(&mut out, watched);
     }

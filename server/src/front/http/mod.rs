@@ -7,6 +7,7 @@ mod dashboard;
 mod destinations;
 mod error;
 mod errors;
+mod events;
 mod hot;
 mod jobs;
 pub(crate) mod lines;
@@ -121,6 +122,8 @@ fn routes() -> Vec<Route> {
         ("/v1/destinations", get(destinations::list).fallback(only_get)),
         ("/v1/nodes", get(nodes::list).fallback(only_get)),
         ("/v1/backup", get(backup::stream).fallback(only_get)),
+        ("/v1/events", get(events::list).fallback(only_get)),
+        ("/v1/events/sums", get(events::sums).fallback(only_get)),
         ("/v1/stats", get(stats::show).fallback(only_get)),
         ("/v1/alarms", get(alarms::list).fallback(only_get)),
         ("/healthz", get(healthz).fallback(only_get)),

@@ -45,7 +45,11 @@ impl<D: Dialect> Link<D> {
     }
 
     pub(super) async fn publish(&self, message: Message) -> Result<Option<String>, Fault> {
-        let line = self.line().await.map_err(Fault::Down)?;
+        let line = match self.up.load_full() {
+            Some(line) => line,
+            // Apart, so that those who find a connection need not carry what making one takes.
+            None => Box::pin(self.line()).await.map_err(Fault::Down)?,
+        };
         let mut waiting = Waiting { link: self, begun_at: line.count(), line: &line, over: false };
         let said = self.dialect.publish(&line.line, message).await;
         waiting.over = true;
@@ -58,11 +62,8 @@ impl<D: Dialect> Link<D> {
         said
     }
 
-    /// The connection, made if there is none.
+    /// The connection, made if nobody else has made one meanwhile.
     async fn line(&self) -> Result<Arc<Line<D::Line>>, String> {
-        if let Some(line) = self.up.load_full() {
-            return Ok(line);
-        }
         let asked = Instant::now();
         let mut dialled = self.dialled.lock().await;
         if let Some(line) = self.up.load_full() {

@@ -75,6 +75,10 @@ impl Answer {
 
     /// What the body says of the job, if it says anything that we know.
     fn said(&self) -> Option<Outcome> {
+        // As most do: nothing to be read.
+        if self.body.is_empty() {
+            return None;
+        }
         let said: Said = serde_json::from_slice(&self.body).ok()?;
         let error = || said.error.clone().unwrap_or_else(|| "the receiver says so".into());
         let outcome = match said.outcome.as_str() {

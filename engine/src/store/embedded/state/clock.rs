@@ -41,7 +41,7 @@ impl State {
             if let Some(slot) = self.numbered(number)
                 && matches!(self.life(slot).state, At::Reserved(_))
             {
-                self.make(slot, &Move::plain(Event::Lost), now).expect("it is reserved");
+                self.make(slot, &Move::unasked(Event::Lost), now).expect("it is reserved");
             }
         }
         !self.orphans.is_empty()
@@ -55,7 +55,8 @@ impl State {
             }
             match self.numbered(number) {
                 Some(slot) => {
-                    self.make(slot, &Move::plain(Event::Expire), now).expect("a lease may run out");
+                    self.make(slot, &Move::unasked(Event::Expire), now)
+                        .expect("a lease may run out");
                 }
                 None => {
                     self.leases.pop_first();

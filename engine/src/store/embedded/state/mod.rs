@@ -51,8 +51,10 @@ use crate::job::Destination;
 use crate::machine::{
     Event, Hold, Life, Next, Note, Owner, Refusal, Rules, Stage, State as At, Step, step,
 };
-use crate::queue::{Changed, End, Key, Lane, LetGo, Settle, Standing, Terms, UniqueIds, Verdict};
-use crate::record::{Move, check_version, ending, not_found};
+use crate::queue::{
+    Changed, End, Key, Lane, LetGo, Settle, Standing, Terms, UniqueIds, Verdict, Was,
+};
+use crate::record::{Move, check_version, ending, not_found, was};
 use crate::stats::Stats;
 use crate::store::Options;
 use crate::store::kv::Kv;
@@ -76,6 +78,8 @@ pub(crate) struct State {
     pub(crate) segments: Segments,
     /// Jobs that have ended, for the archive.
     pub(crate) leaving: Arc<Leaving<Left>>,
+    /// Moves that nobody is told of, if somebody wants to know.
+    pub(crate) moves: Option<Arc<Leaving<Shifted>>>,
     pub(crate) defaults: Defaults,
     /// The ids' and leases' chance.
     dice: Dice,
@@ -156,6 +160,15 @@ pub(crate) struct Left {
     pub(crate) now: Now,
 }
 
+/// A move that nobody is told of, and where the name of its job lies.
+pub(crate) struct Shifted {
+    pub(crate) cold: Pinned,
+    pub(crate) was: Was,
+    pub(crate) note: Option<Note>,
+    pub(crate) made: Move,
+    pub(crate) now: Now,
+}
+
 /// What a change came to.
 pub(crate) enum Outcome {
     Done(Changed),
@@ -179,7 +192,8 @@ impl State {
         State {
             log: around.log,
             segments: around.segments,
-            leaving: Arc::default(),
+            leaving: Arc::new(Leaving::to_archive()),
+            moves: options.tells_moves.then(|| Arc::new(Leaving::to_log())),
             defaults: options.defaults.clone(),
             dice: options.dice.clone(),
             unique_ids: options.unique_ids,
@@ -298,19 +312,19 @@ impl State {
             self.step(slot, &self.life(slot), &made.event, now)?;
             self.space.check_growth()?;
         }
-        let changed = self.make_rewritten(slot, made, rewritten, now)?;
-        Ok(Outcome::Done(self.shown(slot, changed, now)))
+        let was = self.make_rewritten(slot, made, rewritten, now)?;
+        Ok(Outcome::Done(self.shown(slot, was, now)))
     }
 
     fn make_and_show(&mut self, slot: u32, made: &Move, now: Now) -> Result<Changed> {
-        let changed = self.make(slot, made, now)?;
-        Ok(self.shown(slot, changed, now))
+        let was = self.make_rewritten(slot, made, None, now)?;
+        Ok(self.shown(slot, was, now))
     }
 
-    fn shown(&self, slot: u32, changed: bool, now: Now) -> Changed {
+    fn shown(&self, slot: u32, was: Option<Was>, now: Now) -> Changed {
         // A job that is gone leaves its slot free until the next insert, so this is still it.
         let job = self.arena.get(slot).map(|entry| standing(entry.number, &self.life(slot), now));
-        Changed { changed, job }
+        Changed { changed: was.is_some(), job, was }
     }
 
     /// Lets go of some leases of an owner; answers how many, and whether there are more.
@@ -334,34 +348,56 @@ impl State {
 
     /// The one way in which a job moves: decided by the machine, then carried out as a whole.
     pub(crate) fn make(&mut self, slot: u32, made: &Move, now: Now) -> Result<bool, Refusal> {
-        self.make_rewritten(slot, made, None, now)
+        self.make_rewritten(slot, made, None, now).map(|was| was.is_some())
     }
 
+    /// Answers what the job was before, unless nothing changed.
     fn make_rewritten(
         &mut self,
         slot: u32,
         made: &Move,
         rewritten: Option<Rewritten>,
         now: Now,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Option<Was>, Refusal> {
         let before = self.life(slot);
         let step = self.step(slot, &before, &made.event, now)?;
         self.stats.count(&made.event, &before, &step);
         let ended = ending(&made.event, &before, &step.next);
+        let was = was(self.arena[slot].number, &before, &step.next, now);
+        let told = self.to_tell(slot, was, &step, made, now);
         match step.next {
-            Next::Same => Ok(false),
+            Next::Same => {}
             Next::Gone => {
                 self.archive(slot, ended, made, now);
                 self.log_gone(slot);
                 self.remove(slot);
-                Ok(true)
             }
             Next::Keep(life) => {
                 self.turn(slot, before, life, step.note, made, rewritten, now);
                 self.archive(slot, ended, made, now);
-                Ok(true)
             }
         }
+        if let (Some(told), Some(moves)) = (told, self.moves.clone()) {
+            // When all of this is safe.
+            self.log.answer(Box::new(move || moves.push(told)), Rests::All);
+        }
+        Ok(was)
+    }
+
+    /// What is to be told of a move that nobody is answered for.
+    fn to_tell(
+        &self,
+        slot: u32,
+        was: Option<Was>,
+        step: &Step,
+        made: &Move,
+        now: Now,
+    ) -> Option<Shifted> {
+        if !made.unasked || self.moves.is_none() {
+            return None;
+        }
+        let cold = self.segments.pin(self.arena[slot].cold);
+        Some(Shifted { cold, was: was?, note: step.note.clone(), made: made.clone(), now })
     }
 
     /// Sends a job on its way to the archive, if it has ended and its topic names one. It leaves

@@ -2,7 +2,8 @@
 --
 -- ARGV[3]  how long finished jobs are kept where nobody says, in ms, or empty
 -- ARGV[4…] of each job: `n` and its number and nothing, or `k`, topic and id; then the lease or nothing
--- Answers  the clock, then of each job: `d`one and its attempts (4 bytes); `n`ot found; `l`ease lost;
+-- Answers  the clock, then of each job: `d`one, its number, attempts (4 bytes)
+--          and for how many µs it was reserved; `n`ot found; `l`ease lost;
 --          `s`low
 do
 local function keeps(ms) return ms and ms ~= '' and ms ~= '0' end
@@ -20,7 +21,7 @@ local function finish(at)
   if not retain and keeps(ARGV[3]) then return 's' end
   remove(j)
   drop_if_nothing(j.tno)
-  return 'd' .. pack('>I4', j.attempt)
+  return 'd' .. number .. pack('>I4I8', j.attempt, math.max(0, tick - read('>I8', j.hold, 17)))
 end
 
 register('finish', ALWAYS, function()

@@ -3,6 +3,7 @@
 mod alarms;
 mod backup;
 mod destinations;
+mod events;
 mod jobs;
 mod nodes;
 pub(crate) mod old;
@@ -29,6 +30,7 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     calls.extend(nodes::calls());
     calls.extend(backup::calls());
     calls.extend(stats::calls());
+    calls.extend(events::calls());
     calls.extend(alarms::calls());
     calls.extend(probes::calls());
     for (on, dialect) in [
@@ -60,6 +62,7 @@ pub(crate) fn tags() -> Value {
         {"name": "destinations", "description": "Where pushes go, and how that goes."},
         {"name": "nodes", "description": "Instances that share a store, and its buckets."},
         {"name": "stats", "description": "What the server and its store count."},
+        {"name": "events", "description": "What happened, and how often."},
         {"name": "alarms", "description": "What is watched, and what is not well."},
         {"name": "probes", "description": "Whether the server is well, and what it offers."},
         {

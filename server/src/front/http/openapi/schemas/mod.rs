@@ -4,6 +4,7 @@
 mod alarms;
 mod answers;
 mod destinations;
+mod events;
 mod nodes;
 mod pace;
 mod requests;
@@ -26,6 +27,7 @@ pub(crate) fn schemas() -> Value {
         workers::all(),
         destinations::all(),
         nodes::all(),
+        events::all(),
         alarms::all(),
         stats::all(),
         old::schemas(),

@@ -1,0 +1,63 @@
+//! Who calls, for those who write it down: known to whatever a call has done for it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+tokio::task_local! {
+    static CALLER: Caller;
+}
+
+/// Who calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// Which way they came; none if nobody did, and the server acts by itself.
+    pub(crate) front: Option<Front>,
+    /// Where from.
+    pub(crate) address: Option<SocketAddr>,
+    /// By which key, by its name.
+    pub(crate) key: Option<Arc<str>>,
+}
+
+/// The ways in and out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Front {
+    Http,
+    Grpc,
+    Beanstalkd,
+    Push,
+    /// The server itself: alarms, archives, what was never taken.
+    Server,
+}
+
+impl Front {
+    pub(crate) const ALL: [Front; 5] =
+        [Front::Http, Front::Grpc, Front::Beanstalkd, Front::Push, Front::Server];
+
+    /// The name on the wire.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Front::Http => "http",
+            Front::Grpc => "grpc",
+            Front::Beanstalkd => "beanstalkd",
+            Front::Push => "push",
+            Front::Server => "server",
+        }
+    }
+}
+
+impl Caller {
+    /// Someone who came this way.
+    pub(crate) fn by(front: Front, address: Option<SocketAddr>) -> Caller {
+        Caller { front: Some(front), address, key: None }
+    }
+
+    /// Whoever the call under way is for.
+    pub(crate) fn of_this_call() -> Caller {
+        CALLER.try_with(Caller::clone).unwrap_or_default()
+    }
+
+    /// Does something for this caller.
+    pub(crate) async fn scope<T>(self, what: impl Future<Output = T>) -> T {
+        CALLER.scope(self, what).await
+    }
+}
