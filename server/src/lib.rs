@@ -4,6 +4,7 @@
 mod addresses;
 mod alarms;
 mod archive;
+mod auth;
 mod caller;
 pub mod cli;
 pub mod config;
@@ -19,9 +20,9 @@ pub mod serve;
 mod silence;
 mod sink;
 mod store;
-mod traces;
 mod stream;
 mod tls;
+mod traces;
 
 /// What the fuzzers call.
 pub mod fuzzing {

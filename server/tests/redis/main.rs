@@ -12,6 +12,7 @@ mod served;
 
 mod alarms;
 mod beanstalk;
+mod keys;
 mod nodes;
 mod proof;
 mod push;

@@ -15,6 +15,7 @@ use super::error::{Refused, Result};
 use super::read;
 use super::request::Asked;
 use super::write::{Object, json};
+use crate::auth::{Caller, Topics};
 use crate::events::{Events, Kind, Kinds, Line, Order, Query};
 
 /// The most events or sums on a page, and how many there are unless it is said.
@@ -25,7 +26,11 @@ pub(super) const HOURS_MAX: u64 = 31 * 24;
 const HOUR_MS: u64 = 3_600_000;
 
 /// `GET /v1/events`.
-pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Result<Response> {
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    mut asked: Asked,
+) -> Result<Response> {
     let order = match asked.take("order").as_deref() {
         None | Some("newest") => Order::Newest,
         Some("oldest") => Order::Oldest,
@@ -40,8 +45,10 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
         let message = "wait is for events to come; ask with order=oldest";
         return Err(Refused::invalid("wait", message));
     }
+    let topic = asked.take("topic");
+    check_topic(&caller, topic.as_deref())?;
     let query = Query {
-        topic: asked.take("topic"),
+        topic,
         id: asked.take("id"),
         kinds: asked.take("kind").map(|text| kinds(&text)).transpose()?.unwrap_or_default(),
         since: asked.time("since")?,
@@ -73,6 +80,16 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
         }
         out.text("end", &page.end.to_string());
     }))
+}
+
+/// Refuses a key for some topics what is not of one of them.
+fn check_topic(caller: &Caller, topic: Option<&str>) -> Result<()> {
+    match topic {
+        // What is no topic has no events.
+        Some(topic) if caller.topics() != &Topics::All => Ok(caller.check_topic(&topic.parse()?)?),
+        Some(_) => Ok(()),
+        None => Ok(caller.check_all_topics()?),
+    }
 }
 
 /// The log; refused if there is none.
@@ -159,8 +176,13 @@ enum By {
 type Key = (std::cmp::Reverse<Option<Time>>, Option<String>);
 
 /// `GET /v1/events/sums`.
-pub(crate) async fn sums(State(app): State<Arc<App>>, mut asked: Asked) -> Result<Response> {
+pub(crate) async fn sums(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    mut asked: Asked,
+) -> Result<Response> {
     let topic = asked.take("topic");
+    check_topic(&caller, topic.as_deref())?;
     let (since, until) = (asked.time("since")?, asked.time("until")?);
     let by = match asked.take("by").as_deref() {
         None | Some("topic_and_hour") => By::TopicAndHour,
