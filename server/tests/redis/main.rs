@@ -15,6 +15,7 @@ mod beanstalk;
 mod nodes;
 mod proof;
 mod push;
+mod rolling;
 mod start;
 mod watched;
 mod ways;
