@@ -13,9 +13,9 @@ use linger::queue::{
     Topics, Whole,
 };
 use linger::stats::Stats;
-use linger::store::embedded::Embedded;
-use linger::store::redis::{Fleet, Redis};
-use linger::time::Clock;
+use linger::store::embedded::{self, Embedded};
+use linger::store::redis::{self, Fleet, Redis};
+use linger::time::{Clock, Time};
 use linger::topic::{Defaults, Topic};
 
 use crate::caller::Front;
@@ -110,11 +110,69 @@ impl Store {
         Ok(self.browse(query).await?.jobs.pop())
     }
 
+    /// Begins a copy of all that is there.
+    pub(crate) async fn backup(&self) -> Result<Backup> {
+        match self {
+            Store::Embedded(store) => store.backup().await.map(Backup::Embedded),
+            Store::Redis(store) => store.backup().await.map(|it| Backup::Redis(Box::new(it))),
+        }
+    }
+
     /// Tells those who share it that this server is gone.
     pub(crate) async fn leave(&self) {
         if let Some(store) = self.redis() {
             store.leave().await;
         }
+    }
+}
+
+/// A copy of all that is in a store.
+pub(crate) enum Backup {
+    /// As it is at one moment.
+    Embedded(embedded::Backup),
+    /// Each thing as it is at some moment between beginning and end.
+    Redis(Box<redis::Backup>),
+}
+
+/// Asks whichever backup it is.
+macro_rules! of_either {
+    ($backup:expr, $it:ident => $call:expr) => {
+        match $backup {
+            Backup::Embedded($it) => $call,
+            Backup::Redis($it) => $call,
+        }
+    };
+}
+
+impl Backup {
+    /// Whether it shows one moment.
+    pub(crate) fn is_of_one_moment(&self) -> bool {
+        matches!(self, Backup::Embedded(_))
+    }
+
+    /// When it was begun.
+    pub(crate) fn at(&self) -> Time {
+        of_either!(self, it => it.at())
+    }
+
+    /// How many jobs there were then.
+    pub(crate) fn jobs(&self) -> u64 {
+        of_either!(self, it => it.jobs())
+    }
+
+    /// The topics that have settings, or are paused.
+    pub(crate) fn topics(&self) -> &[TopicInfo] {
+        of_either!(self, it => it.topics())
+    }
+
+    /// All of the key-value side.
+    pub(crate) fn keys(&self) -> &[KvEntry] {
+        of_either!(self, it => it.keys())
+    }
+
+    /// The next job; none after the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Whole>> {
+        of_either!(self, it => it.next().await)
     }
 }
 

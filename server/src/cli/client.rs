@@ -25,10 +25,15 @@ const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// How long an answer may take where nobody asked the server to wait.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// How long where somebody looks whether anyone is there.
+const PROBE_ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How often a connection that is silent for long is probed, so that a dead server is noticed.
 const PROBE_TIME: Duration = Duration::from_secs(30);
 /// The most that is read of an answer: twice what a server can be set to give.
 const ANSWER_BYTES_MAX: usize = 2 << 30;
+
+/// The most that is read of a refusal.
+const REFUSAL_BYTES_MAX: usize = 1 << 20;
 
 /// What every verb that calls a server takes.
 #[derive(clap::Args)]
@@ -46,6 +51,11 @@ pub(super) struct Remote {
 }
 
 impl Remote {
+    /// A client for the server at a URL, without a key but for LINGER_KEY.
+    pub(super) fn to(url: &str) -> Result<Client> {
+        Remote { server: Some(url.to_owned()), key: None, json: false }.client()
+    }
+
     /// A client for this server. Nothing is sent yet.
     pub(super) fn client(&self) -> Result<Client> {
         let server = given(&self.server, "LINGER_SERVER")?;
@@ -144,11 +154,23 @@ enum Form {
 pub(super) enum Patience {
     /// As long as an answer may take.
     Usual,
+    /// Shorter: whoever is well answers at once.
+    Probe,
     /// Until the server answers: it was asked to wait, and knows how long.
     Server,
 }
 
 impl Client {
+    /// The server's URL.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Whether what is printed is to be JSON.
+    pub(super) fn prints_json(&self) -> bool {
+        !matches!(self.form, Form::Text)
+    }
+
     /// Asks for what is at a path.
     pub(super) fn get(&self, path: &str) -> Result<Answer> {
         self.call(Method::GET, path, None, Patience::Usual)
@@ -167,21 +189,34 @@ impl Client {
         fields: Option<&Object>,
         patience: Patience,
     ) -> Result<Answer> {
-        let request = self.request(method, path, fields)?;
-        let (status, bytes) = self.runtime.block_on(async {
-            let exchange = self.exchange(request);
-            match patience {
-                Patience::Server => exchange.await,
-                Patience::Usual => match tokio::time::timeout(ANSWER_TIME, exchange).await {
-                    Ok(answered) => answered,
-                    Err(_) => bail!(
-                        "{} did not answer within {}; whether it did what was asked is unknown",
-                        self.base,
-                        linger::time::format_duration(ANSWER_TIME)
-                    ),
-                },
-            }
-        })?;
+        self.runtime.block_on(self.ask(method, path, fields, patience))
+    }
+
+    /// The same, on the runtime of the caller.
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        fields: Option<&Object>,
+        patience: Patience,
+    ) -> Result<Answer> {
+        let exchange = self.exchange(self.request(method, path, fields)?);
+        let time = match patience {
+            Patience::Server => None,
+            Patience::Usual => Some(ANSWER_TIME),
+            Patience::Probe => Some(PROBE_ANSWER_TIME),
+        };
+        let (status, bytes) = match time {
+            None => exchange.await?,
+            Some(time) => match tokio::time::timeout(time, exchange).await {
+                Ok(answered) => answered?,
+                Err(_) => bail!(
+                    "{} did not answer within {}; whether it did what was asked is unknown",
+                    self.base,
+                    linger::time::format_duration(time)
+                ),
+            },
+        };
         let is_json = serde_json::from_slice::<IgnoredAny>(&bytes).is_ok();
         match String::from_utf8(bytes.into()) {
             Ok(text) if is_json && status.is_success() => Ok(Answer { text, form: self.form }),
@@ -212,6 +247,42 @@ impl Client {
             request.headers_mut().insert(AUTHORIZATION, key.clone());
         }
         Ok(request)
+    }
+
+    /// Gives what is at a path to `take`, piece by piece.
+    pub(super) fn download(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let request = self.request(Method::GET, path, None)?;
+        self.runtime.block_on(async {
+            let answer = match self.http.request(request).await {
+                Ok(answer) => answer,
+                Err(cause) if cause.is_connect() => return Err(self.nobody(&cause)),
+                Err(cause) => return Err(cause).with_context(|| self.broke_off()),
+            };
+            let (head, mut body) = answer.into_parts();
+            if !head.status.is_success() {
+                let text = Limited::new(body, REFUSAL_BYTES_MAX).collect().await;
+                let text = text.map(|text| text.to_bytes()).unwrap_or_default();
+                return Err(match serde_json::from_slice::<Failed>(&text) {
+                    Ok(failed) => failed.error.into(),
+                    Err(_) => self.stranger(head.status),
+                });
+            }
+            while let Some(frame) = body.frame().await {
+                let frame = frame.with_context(|| self.broke_off())?;
+                if let Some(data) = frame.data_ref() {
+                    take(data)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn broke_off(&self) -> String {
+        format!("{} broke off in the midst of its answer", self.base)
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes)> {

@@ -102,6 +102,22 @@ impl Drop for Waiting {
     }
 }
 
+/// A long call among the others, for as long as it is held.
+pub(crate) struct Calling(Arc<App>);
+
+impl Calling {
+    pub(crate) fn enter(app: &Arc<App>) -> Result<Calling> {
+        app.gates.calls.let_in(app.config().limits.requests, "requests")?;
+        Ok(Calling(app.clone()))
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        self.0.gates.calls.let_out();
+    }
+}
+
 impl Gate {
     /// Lets someone in, unless so many are within already.
     pub(crate) fn enter(&self, most: usize, what: &'static str) -> Result<Stay<'_>> {
