@@ -1,6 +1,7 @@
 //! Linger's server: the delay queue over HTTP, gRPC and the beanstalkd protocol, and its command
 //! line.
 
+mod addresses;
 mod alarms;
 mod archive;
 mod caller;
@@ -19,6 +20,8 @@ mod silence;
 mod sink;
 mod store;
 mod traces;
+mod stream;
+mod tls;
 
 /// What the fuzzers call.
 pub mod fuzzing {

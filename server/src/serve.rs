@@ -33,6 +33,7 @@ use crate::secrets::Secrets;
 use crate::sink::Sinks;
 use crate::store::Store;
 use crate::traces::Traces;
+use crate::tls::Tls;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
@@ -86,7 +87,10 @@ async fn serve(mut loaded: Loaded, set_level: &SetLevel) -> anyhow::Result<()> {
                 tracing::info!("ready");
             }
             () = ends.next() => break,
-            _ = hangup.recv() => loaded = reloaded(loaded, &running, set_level),
+            _ = hangup.recv() => {
+                loaded = reloaded(loaded, &running, set_level);
+                running.reload_certificates();
+            }
             () = next_drain(&mut drains) => running.begin_draining(),
         }
     }
@@ -134,16 +138,18 @@ async fn next_drain(signal: &mut Option<Signal>) {
 /// Says where it is, and what to try first.
 fn greet(config: &Config, running: &Running) {
     let (address, store) = (running.address(), &config.store);
-    eprintln!("linger listens on http://{address}, its data is in {store}");
+    let scheme = if running.tls.is_some() { "https" } else { "http" };
+    eprintln!("linger listens on {scheme}://{address}, its data is in {store}");
     if let Some(address) = running.beanstalkd_address() {
-        eprintln!("the beanstalkd protocol is served on {address}");
+        let by = if running.tls.is_some() && config.tls.beanstalkd { "by TLS " } else { "" };
+        eprintln!("the beanstalkd protocol is served {by}on {address}");
     }
     if !config.role.api {
         return;
     }
     eprintln!("try it:");
     eprintln!(
-        r#"  curl http://{address}/v1/jobs -d '{{"topic":"hello","delay":"5s","body":"world"}}'"#
+        r#"  curl {scheme}://{address}/v1/jobs -d '{{"topic":"hello","delay":"5s","body":"world"}}'"#
     );
 }
 
@@ -173,6 +179,7 @@ fn reloaded(loaded: Loaded, running: &Running, set_level: &SetLevel) -> Loaded {
 pub struct Running {
     address: SocketAddr,
     app: Arc<App>,
+    tls: Option<Arc<Tls>>,
     stopping: CancellationToken,
     opened: JoinHandle<anyhow::Result<()>>,
     listening: JoinHandle<()>,
@@ -221,6 +228,13 @@ impl Running {
             alarms.set_config(config.alarms.clone());
         }
         self.app.set_config(config);
+    }
+
+    /// Reads the certificates again, if it serves by TLS.
+    pub fn reload_certificates(&self) {
+        if let Some(tls) = &self.tls {
+            tls.reload();
+        }
     }
 
     /// Takes no new jobs by the beanstalkd protocol from here on.
@@ -279,8 +293,12 @@ impl Running {
 /// Starts a server: it listens at once, and answers that it is not ready until the store is open.
 /// Clients of beanstalkd have no word for that and are made to wait.
 pub async fn start(config: Config) -> anyhow::Result<Running> {
+    let tls = Tls::open(&config.tls)?;
     let (listener, address) = bind(config.listen).await?;
     let stopping = CancellationToken::new();
+    if let Some(tls) = tls.clone() {
+        tokio::spawn(stopping.clone().run_until_cancelled_owned(tls.watch()));
+    }
     let app = Arc::new(App::new(config.clone(), address, stopping.clone()));
     let sinks = Arc::new(Sinks::new(&config, app.secrets().clone())?);
     let (pushing, archiving) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
@@ -293,7 +311,11 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         tracing::warn!("the beanstalkd port is not served without the role api");
     }
     let beanstalkd = match config.beanstalkd.filter(|_| config.role.api) {
-        Some(address) => Some(Beanstalkd::start(address, &config, store, &stopping).await?),
+        Some(address) => {
+            let tls = tls.clone().filter(|_| config.tls.beanstalkd);
+            let controls = beanstalk::Controls::new(config.clone(), app.gates().clone());
+            Some(Beanstalkd::start(address, controls, store, tls, &stopping).await?)
+        }
         None => None,
     };
     let opened = {
@@ -355,10 +377,11 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         })
     };
     let port = Arc::new(Port::new(app.clone()));
-    let listening = tokio::spawn(listen(listener, port, stopping.clone()));
+    let listening = tokio::spawn(listen(listener, port, tls.clone(), stopping.clone()));
     Ok(Running {
         address,
         app,
+        tls,
         stopping,
         opened,
         listening,
@@ -404,12 +427,13 @@ impl Beanstalkd {
     /// Listens, and serves as soon as there is a store.
     async fn start(
         address: SocketAddr,
-        config: &Config,
+        controls: beanstalk::Controls,
         store: oneshot::Receiver<Arc<Store>>,
+        tls: Option<Arc<Tls>>,
         stopping: &CancellationToken,
     ) -> anyhow::Result<Beanstalkd> {
         let (listener, address) = bind(address).await?;
-        let controls = Arc::new(beanstalk::Controls::new(config.clone()));
+        let controls = Arc::new(controls);
         let (stopping, given) = (stopping.clone(), controls.clone());
         let listening = tokio::spawn(async move {
             let store = tokio::select! {
@@ -418,7 +442,7 @@ impl Beanstalkd {
             };
             if let Ok(store) = store {
                 let server = Arc::new(beanstalk::Server::new(store, given));
-                listen(listener, server, stopping).await;
+                listen(listener, server, tls, stopping).await;
             }
         });
         Ok(Beanstalkd { address, controls, listening })

@@ -23,6 +23,7 @@ use crate::caller::{Caller, Front};
 use crate::config::Config;
 use crate::eureka::Eureka;
 use crate::events::Events;
+use crate::listen::Most;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::silence;
@@ -52,7 +53,7 @@ pub(crate) struct App {
     id: String,
     /// What others that share its store are told of it.
     node: Node,
-    pub(super) gates: Gates,
+    pub(super) gates: Arc<Gates>,
     pub(super) names: Names,
     /// The job that has been due for longest.
     pub(super) oldest: Oldest,
@@ -79,7 +80,7 @@ impl App {
             loading: Progress::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),
-            gates: Gates::default(),
+            gates: Arc::default(),
             names: Names::new(),
             oldest: Oldest::default(),
             stopping,
@@ -208,16 +209,21 @@ impl App {
         self.config.store(Arc::new(config));
     }
 
+    /// What counts those who are served, for other ports.
+    pub(crate) fn gates(&self) -> &Arc<Gates> {
+        &self.gates
+    }
+
     /// The keys that sign what is pushed.
     pub(crate) fn secrets(&self) -> &Arc<Secrets> {
         &self.secrets
     }
 
     /// The most connections at once, and how long each may be silent.
-    pub(crate) fn connection_limits(&self) -> (usize, silence::Limits) {
+    pub(crate) fn connection_limits(&self) -> (Most, silence::Limits) {
         let limits = &self.config().limits;
         let silent = silence::Limits { head: limits.header_time, idle: limits.idle_time };
-        (limits.connections, silent)
+        (limits.most_connections(), silent)
     }
 
     /// How long a stop waits for requests under way.
