@@ -562,7 +562,8 @@ fn health_is_exit_code_0_when_ready_and_1_when_not() {
     let ran = Ran::of(command(&["health", "--server", &gone]).output().unwrap());
     assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
     assert!(ran.err.contains("no server answers"), "{ran:?}");
-    let loading = r#"{"error":{"code":"unavailable","message":"the stored jobs are being loaded"}}"#;
+    let loading =
+        r#"{"error":{"code":"unavailable","message":"the stored jobs are being loaded"}}"#;
     let (url, puppet) = puppet(vec![("503 Service Unavailable", loading.to_owned())]);
     let ran = Ran::of(command(&["health", "--server", &url]).output().unwrap());
     assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
