@@ -19,9 +19,9 @@ pub mod serve;
 mod silence;
 mod sink;
 mod store;
-mod traces;
 mod stream;
 mod tls;
+mod traces;
 
 /// What the fuzzers call.
 pub mod fuzzing {

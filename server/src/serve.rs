@@ -32,8 +32,8 @@ use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::sink::Sinks;
 use crate::store::Store;
-use crate::traces::Traces;
 use crate::tls::Tls;
+use crate::traces::Traces;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
