@@ -59,6 +59,12 @@ async fn a_head_that_is_too_large_is_refused() {
     assert_eq!(&answer, b"HTTP/1.1 431");
     drop(reader);
     sending.await.unwrap();
+    // No more than that is kept of it.
+    let mut stream = siege.connect().await;
+    let mut head = begun.to_vec();
+    head.resize(100 << 10, b'y');
+    let _ = stream.write_all(&head).await;
+    assert!(to_the_end(&mut stream).await.starts_with("HTTP/1.1 431"));
     // Many headers, small ones.
     let mut stream = siege.connect().await;
     let mut head = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n".to_vec();

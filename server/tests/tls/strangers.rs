@@ -96,6 +96,30 @@ async fn the_command_line_shows_a_certificate_if_it_is_asked_for_one() {
     shop.served.kill();
 }
 
+#[test]
+fn the_doctor_looks_at_certificates() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let files = Files::new(folder.path(), &authority, &authority.sign());
+    let doctor = || {
+        let set = |key: &str, file: &Path| format!("--set={key}={}", file.display());
+        let (cert, key) = (set("tls.cert", &files.cert), set("tls.key", &files.key));
+        let store = folder.path().join("data").display().to_string();
+        let args = ["doctor", "--listen", "127.0.0.1:0", "--store", &store, &cert, &key];
+        linger(&args, None).1
+    };
+    let may_read = |mode| {
+        std::fs::set_permissions(&files.key, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    may_read(0o600);
+    assert!(doctor().contains("the certificate can be used, with its key"), "{}", doctor());
+    may_read(0o644);
+    assert!(doctor().contains("everybody on this machine can read the key"), "{}", doctor());
+    files.put(&Identity { cert: authority.sign().cert, key: authority.sign().key });
+    assert!(doctor().contains("PROBLEM  TLS"), "{}", doctor());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curl_calls_by_https() {
     if Command::new("curl").arg("--version").output().is_err() {
