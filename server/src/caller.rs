@@ -1,11 +1,10 @@
 //! Who calls, for those who write it down: known to whatever a call has done for it.
 
-use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 tokio::task_local! {
-    static CALLER: RefCell<Caller>;
+    static CALLER: Caller;
 }
 
 /// Who calls.
@@ -54,17 +53,11 @@ impl Caller {
 
     /// Whoever the call under way is for.
     pub(crate) fn of_this_call() -> Caller {
-        CALLER.try_with(|caller| caller.borrow().clone()).unwrap_or_default()
-    }
-
-    /// From now on the call under way is by this key.
-    pub(crate) fn is_known_by(key: Arc<str>) {
-        // Outside of a call nobody asks.
-        let _ = CALLER.try_with(|caller| caller.borrow_mut().key = Some(key));
+        CALLER.try_with(Caller::clone).unwrap_or_default()
     }
 
     /// Does something for this caller.
     pub(crate) async fn scope<T>(self, what: impl Future<Output = T>) -> T {
-        CALLER.scope(RefCell::new(self), what).await
+        CALLER.scope(self, what).await
     }
 }

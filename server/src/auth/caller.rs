@@ -10,6 +10,7 @@ use linger::topic::Topic;
 
 use super::key::{Key, Live};
 use super::{Scope, Topics};
+use crate::caller::Caller as Told;
 use crate::front::short;
 
 /// Whoever a request comes from. Goes along with it, so that whatever it does can be asked for.
@@ -99,9 +100,26 @@ impl Caller {
         }
     }
 
+    /// Refuses what asks for a topic that its key is not for, or for all if it is for some.
+    pub(crate) fn check_asked(&self, topic: Option<&str>) -> Result<()> {
+        match topic.map(str::parse) {
+            Some(Ok(topic)) => self.check_topic(&topic),
+            // What is no topic has nothing to be seen of.
+            Some(Err(_)) => Ok(()),
+            None => self.check_all_topics(),
+        }
+    }
+
     /// What it is called in logs.
     pub(crate) fn name(&self) -> &str {
         self.key().map_or("no key", |key| &key.name)
+    }
+
+    /// Does something that is taken down with its key.
+    pub(crate) async fn doing<T>(&self, what: impl Future<Output = T>) -> T {
+        let Some(key) = self.key() else { return what.await };
+        let told = Told { key: Some(key.name.clone()), ..Told::of_this_call() };
+        told.scope(what).await
     }
 
     /// Returns when its key does not hold any more, with the refusal that this is.

@@ -65,7 +65,7 @@ impl Port {
             .and_then(|()| grpc::check_role(&self.app, request.uri().path()))
             .and_then(|()| grpc::admit(&self.app, &request, peer));
         let mut answer = match checked {
-            Ok(caller) => self.grpc.answer(request, busy, caller).await,
+            Ok(caller) => caller.doing(self.grpc.answer(request, busy, caller.clone())).await,
             Err(why) => grpc::refusal(why),
         };
         asked.answered(&mut answer);

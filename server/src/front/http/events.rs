@@ -15,7 +15,7 @@ use super::error::{Refused, Result};
 use super::read;
 use super::request::Asked;
 use super::write::{Object, json};
-use crate::auth::{Caller, Topics};
+use crate::auth::Caller;
 use crate::events::{Events, Kind, Kinds, Line, Order, Query};
 
 /// The most events or sums on a page, and how many there are unless it is said.
@@ -46,7 +46,6 @@ pub(crate) async fn list(
         return Err(Refused::invalid("wait", message));
     }
     let topic = asked.take("topic");
-    check_topic(&caller, topic.as_deref())?;
     let query = Query {
         topic,
         id: asked.take("id"),
@@ -59,6 +58,7 @@ pub(crate) async fn list(
         from: asked.take("cursor").map(|text| text.parse()).transpose()?,
     };
     asked.end()?;
+    caller.check_asked(query.topic.as_deref())?;
     app.check_wait(wait)?;
     let limits = &app.config().limits;
     let _stay = match wait.is_zero() {
@@ -70,6 +70,7 @@ pub(crate) async fn list(
         page = events.page(query.clone(), wait) => page?,
         // What is there is told.
         () = app.stopping.cancelled() => events.page(query, Duration::ZERO).await?,
+        why = caller.ended(), if !wait.is_zero() => return Err(why.into()),
     };
     Ok(json(StatusCode::OK, |out| {
         out.array("events", |out| {
@@ -80,16 +81,6 @@ pub(crate) async fn list(
         }
         out.text("end", &page.end.to_string());
     }))
-}
-
-/// Refuses a key for some topics what is not of one of them.
-fn check_topic(caller: &Caller, topic: Option<&str>) -> Result<()> {
-    match topic {
-        // What is no topic has no events.
-        Some(topic) if caller.topics() != &Topics::All => Ok(caller.check_topic(&topic.parse()?)?),
-        Some(_) => Ok(()),
-        None => Ok(caller.check_all_topics()?),
-    }
 }
 
 /// The log; refused if there is none.
@@ -182,7 +173,6 @@ pub(crate) async fn sums(
     mut asked: Asked,
 ) -> Result<Response> {
     let topic = asked.take("topic");
-    check_topic(&caller, topic.as_deref())?;
     let (since, until) = (asked.time("since")?, asked.time("until")?);
     let by = match asked.take("by").as_deref() {
         None | Some("topic_and_hour") => By::TopicAndHour,
@@ -197,6 +187,7 @@ pub(crate) async fn sums(
     let limit = limit(&mut asked)?;
     let after = asked.take("cursor").map(|text| cursor(&text)).transpose()?;
     asked.end()?;
+    caller.check_asked(topic.as_deref())?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
     let events = events(&app)?;
     let until = until.unwrap_or_else(|| events.now().saturating_add_ms(1));

@@ -52,7 +52,7 @@ async fn guard(
         Err(refused) => return refuse(refused),
     };
     parts.extensions.insert(caller.clone());
-    let mut answer = next.run(Request::from_parts(parts, body)).await;
+    let mut answer = caller.doing(next.run(Request::from_parts(parts, body))).await;
     let is_change = is_admin && !matches!(method, Method::GET | Method::HEAD);
     if is_change && answer.status().is_success() {
         let about = answer.extensions_mut().remove::<About>();

@@ -61,24 +61,27 @@ where
     let call = call(parts.uri.path()).expect("it is one of these");
     let needs = table::of_http(&parts.method, call.path()).unwrap_or(table::UNKNOWN);
     let caller = app.admit(needs, &parts.headers, peer)?;
-    match call {
-        Call::Add => {
-            let bytes = payload(app, &parts, body).await?;
-            jobs::add_all(app, &caller, &parts.headers, &bytes).await
+    let done = async {
+        match call {
+            Call::Add => {
+                let bytes = payload(app, &parts, body).await?;
+                jobs::add_all(app, &caller, &parts.headers, &bytes).await
+            }
+            Call::Pop { topic } => {
+                let topic = topic.parse()?;
+                caller.check_topic(&topic)?;
+                work::pop_one(app, &caller, topic, &payload(app, &parts, body).await?).await
+            }
+            Call::Finish { topic, id } => {
+                let topic = topic.parse()?;
+                caller.check_topic(&topic)?;
+                let job = OneJob(topic, id.parse()?);
+                let bytes = payload(app, &parts, body).await?;
+                work::act_on(app, job, "finish", &bytes).await
+            }
         }
-        Call::Pop { topic } => {
-            let topic = topic.parse()?;
-            caller.check_topic(&topic)?;
-            work::pop_one(app, &caller, topic, &payload(app, &parts, body).await?).await
-        }
-        Call::Finish { topic, id } => {
-            let topic = topic.parse()?;
-            caller.check_topic(&topic)?;
-            let job = OneJob(topic, id.parse()?);
-            let bytes = payload(app, &parts, body).await?;
-            work::act_on(app, job, "finish", &bytes).await
-        }
-    }
+    };
+    caller.doing(done).await
 }
 
 /// Which of these calls a path is. Names that are written in code are left to the router.
