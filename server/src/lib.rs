@@ -4,6 +4,7 @@
 mod addresses;
 mod alarms;
 mod archive;
+mod auth;
 mod caller;
 pub mod cli;
 pub mod config;

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -199,9 +200,11 @@ impl Front for Port {
     }
 
     async fn serve(self: Arc<Self>, stream: Stream, stopping: CancellationToken) {
+        // One that is gone already has none.
+        let Ok(peer) = stream.peer_addr() else { return };
         // Looked up for each: they may change while the server runs.
         let (_, limits) = self.app().connection_limits();
-        serve(stream, &self, limits, stopping).await;
+        serve(stream, peer, &self, limits, stopping).await;
     }
 
     fn refusal(&self, why: Full) -> String {
@@ -232,11 +235,17 @@ fn last_words(status: &str, code: &str, message: &str) -> String {
 }
 
 /// Serves one connection.
-async fn serve(mut stream: Stream, port: &Port, limits: Limits, stopping: CancellationToken) {
+async fn serve(
+    mut stream: Stream,
+    peer: SocketAddr,
+    port: &Port,
+    limits: Limits,
+    stopping: CancellationToken,
+) {
     if !speaks(&mut stream, limits.head, &stopping).await {
         return;
     }
-    let (silence, peer) = (Arc::new(Silence::default()), stream.peer_addr().ok());
+    let silence = Arc::new(Silence::default());
     let stream = TokioIo::new(Ear::new(stream, silence.clone()));
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Hyper's own limit for a head begins with the end of the request before.

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::alarms::Alarms;
 use crate::archive::Archiving;
-use crate::config::{Config, Loaded, LogFormat, Place, Roles};
+use crate::config::{ApiKey, Config, Loaded, LogFormat, Place, Roles};
 use crate::eureka::Eureka;
 use crate::events::{Events, Recorder, Writing};
 use crate::front;
@@ -29,7 +30,6 @@ use crate::front::port::Port;
 use crate::listen::listen;
 use crate::push::Pushing;
 use crate::registry::Registry;
-use crate::secrets::Secrets;
 use crate::sink::Sinks;
 use crate::store::Store;
 use crate::tls::Tls;
@@ -292,8 +292,11 @@ impl Running {
 
 /// Starts a server: it listens at once, and answers that it is not ready until the store is open.
 /// Clients of beanstalkd have no word for that and are made to wait.
-pub async fn start(config: Config) -> anyhow::Result<Running> {
+pub async fn start(mut config: Config) -> anyhow::Result<Running> {
     let tls = Tls::open(&config.tls)?;
+    if let Some(file) = &config.bootstrap_key_file {
+        config.bootstrap_key = Some(bootstrap_key(file)?);
+    }
     let (listener, address) = bind(config.listen).await?;
     let stopping = CancellationToken::new();
     if let Some(tls) = tls.clone() {
@@ -327,6 +330,10 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
             let recorder = config.events.enabled.then(|| Arc::new(Recorder::default()));
             let store = open(&app, &config, &runtime)?.logged(recorder.clone()).traced(traces);
             let store = Arc::new(store);
+            // Before there is a store for anyone, so that nobody is let in while they are not known.
+            let keys = app.auth().load(&*store);
+            runtime.block_on(keys).context("cannot read the API keys in the store")?;
+            check_exposure(&app, &config)?;
             if let Some(recorder) = recorder {
                 let (place, node) = (&config.store, &app.node().name);
                 let begun = Events::start(&store, recorder, &config.events, place, node);
@@ -341,8 +348,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
             app.set_registry(registry.clone());
             app.set_store(store.clone());
             if let Place::Redis(_) = &config.store {
-                let (registry, secrets) = (registry.clone(), app.secrets().clone());
-                let heard = hear_of_others(store.clone(), registry, secrets, config.shared.poll);
+                let heard = hear_of_others(
+                    store.clone(),
+                    registry.clone(),
+                    app.clone(),
+                    config.shared.poll,
+                );
                 runtime.spawn(stopping.clone().run_until_cancelled_owned(heard));
             }
             if let Some(eureka) = eureka {
@@ -396,24 +407,46 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     })
 }
 
-/// Takes over, again and again, what other servers have stored: their workers, and secrets.
+/// Without keys whoever reaches the port may do anything, so that must have been agreed to.
+fn check_exposure(app: &App, config: &Config) -> anyhow::Result<()> {
+    if !config.is_exposed() || app.auth().has_keys() {
+        return Ok(());
+    }
+    let address = config.listen;
+    anyhow::bail!(
+        "setting `listen` is `{address}`, which others can reach, and there are no API keys: give \
+         LINGER_BOOTSTRAP_KEY for the first start and make keys by it, make them while listening on \
+         127.0.0.1, or give --insecure (`insecure = true`) if the network itself keeps strangers out"
+    )
+}
+
+/// Takes over, again and again, what other servers have stored: their workers, keys and secrets.
 async fn hear_of_others(
     store: Arc<Store>,
     registry: Arc<Registry>,
-    secrets: Arc<Secrets>,
+    app: Arc<App>,
     every: Duration,
 ) {
     loop {
         tokio::time::sleep(every).await;
         let heard = async {
             registry.refresh().await?;
-            secrets.load(&*store).await
+            app.auth().load(&*store).await?;
+            app.secrets().load(&*store).await
         };
         // While it is away calls say so.
         if let Err(why) = heard.await {
             tracing::debug!("what others have stored cannot be read: {why}");
         }
     }
+}
+
+/// The key in a file.
+fn bootstrap_key(file: &Path) -> anyhow::Result<ApiKey> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read `bootstrap_key_file`, which is {name}"))?;
+    text.trim().parse().map_err(|why| anyhow::anyhow!("`bootstrap_key_file` is {name}: {why}"))
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {

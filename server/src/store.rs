@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linger::error::{Error, Result};
+use linger::error::{Code, Error, Result};
 use linger::job::{Id, NewJob};
 use linger::machine::{Owner, Stage};
 use linger::queue::{
@@ -21,6 +21,11 @@ use linger::topic::{Defaults, Topic};
 use crate::caller::Front;
 use crate::events::{Asked, Recorder, kind_of_change, unnamed};
 use crate::traces::Traces;
+
+/// What callers are told until a store is there.
+pub(crate) fn loading() -> Error {
+    Error::new(Code::Unavailable, "the stored jobs are still being loaded; try again soon")
+}
 
 /// One of the stores there are, and who takes down what happens in it and tells of it.
 pub(crate) struct Store {
@@ -112,9 +117,9 @@ impl Store {
 
     /// Begins a copy of all that is there.
     pub(crate) async fn backup(&self) -> Result<Backup> {
-        match self {
-            Store::Embedded(store) => store.backup().await.map(Backup::Embedded),
-            Store::Redis(store) => store.backup().await.map(|it| Backup::Redis(Box::new(it))),
+        match &self.which {
+            Which::Embedded(store) => store.backup().await.map(Backup::Embedded),
+            Which::Redis(store) => store.backup().await.map(|it| Backup::Redis(Box::new(it))),
         }
     }
 

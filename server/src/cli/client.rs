@@ -39,7 +39,7 @@ const ANSWER_BYTES_MAX: usize = 2 << 30;
 const REFUSAL_BYTES_MAX: usize = 1 << 20;
 
 /// What every verb that calls a server takes.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(super) struct Remote {
     /// Where the server is [env: LINGER_SERVER] [default: http://127.0.0.1:7300]
     // By argument: a heading for all would reach the arguments of the verb behind these.
@@ -65,7 +65,7 @@ pub(super) struct Remote {
 impl Remote {
     /// A client for the server at a URL, without a key but for LINGER_KEY.
     pub(super) fn to(url: &str) -> Result<Client> {
-        Remote { server: Some(url.to_owned()), key: None, json: false }.client()
+        Remote { server: Some(url.to_owned()), ..Remote::default() }.client()
     }
 
     /// A client for this server. Nothing is sent yet.

@@ -1,6 +1,7 @@
 //! The settings in force: the defaults, a file, the environment and flags, one over the other.
 
 mod alarms;
+mod api_key;
 mod eureka;
 mod loaded;
 mod network;
@@ -20,10 +21,11 @@ use anyhow::{Result, anyhow, bail};
 use linger::queue::UniqueIds;
 use linger::store::embedded::Durability;
 use linger::time::{DAY, HOUR};
-use linger::topic::Defaults;
+use linger::topic::{Defaults, Rate};
 
 pub use alarms::{Alarms, Kind, Of, Pattern, Rule};
 pub(crate) use alarms::{TOPIC as ALARMS_TOPIC, shown_target};
+pub use api_key::ApiKey;
 pub use eureka::{EurekaApp, EurekaServers};
 pub use loaded::{Change, Changes, Loaded, Setting};
 pub use network::Network;
@@ -48,6 +50,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where the beanstalkd protocol is served. None: it is off.
     pub beanstalkd: Option<SocketAddr>,
+    /// The networks that may speak the beanstalkd protocol. None: this machine, or anyone if that
+    /// was agreed to.
+    pub beanstalkd_allow: Vec<Network>,
     /// Where the jobs are kept.
     pub store: Place,
     /// How the store is used if it is on Redis.
@@ -60,6 +65,10 @@ pub struct Config {
     pub node: Node,
     /// Whether listening beyond this machine without API keys was agreed to.
     pub insecure: bool,
+    /// A key that may administer, for the first start.
+    pub bootstrap_key: Option<ApiKey>,
+    /// The file that it stands in instead.
+    pub bootstrap_key_file: Option<PathBuf>,
     /// Names by which the server may be called, besides loopback's.
     pub allowed_hosts: Vec<Host>,
     /// Whether the same id may stand in several topics.
@@ -125,6 +134,10 @@ pub struct Limits {
     pub body_time: Duration,
     /// How long a connection may be kept open without a request.
     pub idle_time: Duration,
+    /// Requests by one key, if it has no limit of its own.
+    pub key_rate: Option<Rate>,
+    /// Attempts with a wrong key by one address in a minute.
+    pub failed_keys: usize,
 }
 
 impl Limits {
@@ -299,6 +312,7 @@ impl Config {
         let config = Config {
             listen: values.take("listen")?,
             beanstalkd: values.take("beanstalkd")?,
+            beanstalkd_allow: values.take("beanstalkd_allow")?,
             store: values.take("store")?,
             shared: Shared {
                 prefix: values.take("store.prefix")?,
@@ -315,6 +329,8 @@ impl Config {
                 threshold: values.take_in("threshold", 0..=AT_ONCE_MAX)?,
             },
             insecure: values.take("insecure")?,
+            bootstrap_key: values.take("bootstrap_key")?,
+            bootstrap_key_file: values.take("bootstrap_key_file")?,
             allowed_hosts: values.take("allowed_hosts")?,
             unique_ids: values.take("unique_ids")?,
             drain: values.take_in("drain", Duration::ZERO..=DAY)?,
@@ -343,6 +359,8 @@ impl Config {
                 header_time: values.take_in("limits.header_time", TIME_MIN..=HOUR)?,
                 body_time: values.take_in("limits.body_time", TIME_MIN..=HOUR)?,
                 idle_time: values.take_in("limits.idle_time", TIME_MIN..=DAY)?,
+                key_rate: values.take("limits.key_rate")?,
+                failed_keys: values.take_in("limits.failed_keys", 1..=AT_ONCE_MAX)?,
             },
             tls: Tls {
                 cert: values.take("tls.cert")?,
@@ -411,6 +429,7 @@ impl Config {
         values.assert_all_taken();
         config.check_tls(values)?;
         config.check_exposure(values)?;
+        config.check_bootstrap(values)?;
         config.check_alarms(values)?;
         config.check_eureka(values)?;
         Ok(config)
@@ -449,25 +468,44 @@ impl Config {
         )
     }
 
-    /// Without keys whoever reaches the port may do anything, so that must have been agreed to.
+    /// Beanstalkd's protocol knows no keys, so who may connect must have been said. Whether there
+    /// are keys for the other port is known when the store is open.
     fn check_exposure(&self, values: &Values) -> Result<()> {
-        if self.insecure {
+        let key = "beanstalkd";
+        let reachable = self.beanstalkd.filter(|address| !is_loopback(address));
+        let Some(address) =
+            reachable.filter(|_| !self.insecure && self.beanstalkd_allow.is_empty())
+        else {
+            return Ok(());
+        };
+        bail!(
+            "setting `{key}` ({}) is `{address}`, which others can reach, and its protocol knows no \
+             keys: listen on 127.0.0.1, say in `beanstalkd_allow` which networks may connect, or \
+             give --insecure (`insecure = true`) if the network itself keeps strangers out",
+            values.origin(key).place(),
+        )
+    }
+
+    /// One way to give a key is enough.
+    fn check_bootstrap(&self, values: &Values) -> Result<()> {
+        if self.bootstrap_key.is_none() || self.bootstrap_key_file.is_none() {
             return Ok(());
         }
-        let ports = [("listen", Some(self.listen)), ("beanstalkd", self.beanstalkd)];
-        for (key, address) in ports {
-            let Some(address) = address.filter(|a| !a.ip().to_canonical().is_loopback()) else {
-                continue;
-            };
-            bail!(
-                "setting `{key}` ({}) is `{address}`, which others can reach, and there are no API \
-                 keys yet: listen on 127.0.0.1, or give --insecure (`insecure = true`) if the \
-                 network itself keeps strangers out",
-                values.origin(key).place(),
-            )
-        }
-        Ok(())
+        let key = "bootstrap_key_file";
+        bail!(
+            "wrong setting `{key}` ({}): `bootstrap_key` is set as well; give one of them",
+            values.origin(key).place()
+        )
     }
+
+    /// Whether others can reach it, so that nobody may be let in without a key.
+    pub fn is_exposed(&self) -> bool {
+        !self.insecure && !is_loopback(&self.listen)
+    }
+}
+
+fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
 }
 
 #[cfg(test)]
@@ -481,12 +519,15 @@ mod tests {
         let expected = Config {
             listen: "127.0.0.1:7300".parse().unwrap(),
             beanstalkd: None,
+            beanstalkd_allow: vec![],
             store: "./linger-data".into(),
             shared: Shared { prefix: Prefix::default(), poll: SECOND, wait: 0, lease: 3 * SECOND },
             durability: Durability::Sync,
             role: Roles { api: true, timer: true, worker: true },
             node: Node { name: None, group: Label::default(), weight: 1, threshold: 0 },
             insecure: false,
+            bootstrap_key: None,
+            bootstrap_key_file: None,
             allowed_hosts: vec![],
             unique_ids: UniqueIds::PerTopic,
             drain: 30 * SECOND,
@@ -506,6 +547,8 @@ mod tests {
                 header_time: 10 * SECOND,
                 body_time: 30 * SECOND,
                 idle_time: 5 * MINUTE,
+                key_rate: None,
+                failed_keys: 10,
             },
             tls: Tls {
                 cert: None,

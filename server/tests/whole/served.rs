@@ -98,7 +98,7 @@ impl Served {
 
     pub(crate) fn caller(&self) -> Caller {
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Caller { client, address: self.address.clone() }
+        Caller { client, address: self.address.clone(), key: None }
     }
 }
 
@@ -115,6 +115,8 @@ impl Drop for Served {
 pub(crate) struct Caller {
     client: Client<HttpConnector, Full<Bytes>>,
     address: String,
+    /// What it is let in by.
+    key: Option<String>,
 }
 
 /// What was answered.
@@ -140,10 +142,18 @@ impl Answer {
 }
 
 impl Caller {
+    /// The same, let in by a key.
+    pub(crate) fn by(&self, key: &str) -> Caller {
+        Caller { key: Some(key.to_owned()), ..self.clone() }
+    }
+
     /// The answer; none if it never came.
     pub(crate) async fn call(&self, method: Method, path: &str, body: &str) -> Option<Answer> {
-        let request =
+        let mut request =
             Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
         let request = request.body(Full::from(body.to_owned())).expect("a request");
         let called = async {
             let (parts, body) = self.client.request(request).await.ok()?.into_parts();

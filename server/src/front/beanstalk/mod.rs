@@ -12,6 +12,7 @@ mod stats;
 mod tube;
 mod tubes;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -62,6 +63,8 @@ pub(crate) struct Server {
     started: Instant,
     /// Tells one run of a server from another.
     run: u64,
+    /// In which second somebody was last turned away.
+    turned_away_at: AtomicU64,
 }
 
 /// What is counted about commands and connections.
@@ -87,11 +90,29 @@ impl Server {
             tally: Tally::default(),
             started: Instant::now(),
             run,
+            turned_away_at: AtomicU64::new(0),
         }
     }
 
     fn config(&self) -> Guard<Arc<Config>> {
         self.controls.config.load()
+    }
+
+    /// Whether this address may speak the protocol, which knows no keys.
+    fn lets_in(&self, address: IpAddr) -> bool {
+        let config = self.config();
+        match config.beanstalkd_allow.as_slice() {
+            [] => config.insecure || address.to_canonical().is_loopback(),
+            networks => networks.iter().any(|network| network.contains(address)),
+        }
+    }
+
+    /// Tells the log, once a second at most.
+    fn tell_turned_away(&self, address: IpAddr) {
+        let now = self.started.elapsed().as_secs() + 1;
+        if self.turned_away_at.swap(now, Ordering::Relaxed) != now {
+            tracing::warn!(%address, "the beanstalkd port is not for this address; see beanstalkd_allow");
+        }
     }
 
     fn is_draining(&self) -> bool {
@@ -123,6 +144,12 @@ impl Front for Server {
     }
 
     async fn serve(self: Arc<Self>, stream: Stream, stopping: CancellationToken) {
+        // One that is gone already has no address.
+        let Ok(peer) = stream.peer_addr() else { return };
+        if !self.lets_in(peer.ip()) {
+            self.tell_turned_away(peer.ip());
+            return;
+        }
         connection::serve(self, stream, stopping).await;
     }
 

@@ -42,7 +42,7 @@ pub(super) fn calls() -> Vec<Operation> {
             named("DurationText"),
             json!("0s"),
         )
-        .answers(200, "The events.", "Events", json!({"events": [event()], "end": "1-4096"}))
+        .answers(200, "The events.", "EventPage", json!({"events": [event()], "end": "1-4096"}))
         .reads(&[Code::NotFound]);
     let sums = Operation::new("get", "/v1/events/sums", "sumEvents", "What happened how often")
         .note(
