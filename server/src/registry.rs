@@ -29,7 +29,7 @@ use worker::{Came, Said};
 use crate::store::Store;
 
 /// The keys of workers begin so.
-const PREFIX: &str = "workers/";
+pub(crate) const PREFIX: &str = "workers/";
 /// How many of those that came to life are kept for one who is slow to ask for them.
 const CAME_MAX: usize = 1024;
 
@@ -227,6 +227,13 @@ impl<S: Queue> Registry<S> {
     pub(crate) fn get(&self, id: &Id) -> Result<Worker> {
         let now = self.now();
         self.roster_at(now).get(id, now)
+    }
+
+    /// Whom a registration would take the place of.
+    pub(crate) fn in_place_of(&self, new: &Registration) -> Option<Worker> {
+        let now = self.now();
+        let roster = self.roster_at(now);
+        roster.id_for(new).and_then(|id| roster.get(&id, now).ok())
     }
 
     /// Those who fit, by id, after that one, at most so many.

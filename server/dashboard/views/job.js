@@ -7,6 +7,7 @@ import { ask, attempt, inDialog, say } from '../dialogs.js';
 import { badge, button, card, copyButton, empty, facts, moment, moments, tag } from '../parts.js';
 import { retryWords } from '../settings.js';
 import { h } from '../ui.js';
+import { may } from '../who.js';
 import { fromNow, has, inWords, num, t } from '../words.js';
 
 const BAD = ['failed', 'timed_out', 'lost', 'died'];
@@ -82,6 +83,7 @@ function buttons(path, job, then) {
         () => t(`did.${verb}`),
       ),
     );
+  if (!may('add', job.topic)) return null;
   const can = { finished: [], reserved: ['edit'], dead: ['redrive'] }[state] ?? [
     'run',
     'reschedule',

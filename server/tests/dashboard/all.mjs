@@ -15,6 +15,7 @@ await import('./delivery.mjs');
 await import('./add.mjs');
 await import('./events.mjs');
 await import('./frame.mjs');
+await import('./keys.mjs');
 await import('./away.mjs');
 await import('./size.mjs');
 await import('./looks.mjs');
