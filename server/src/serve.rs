@@ -336,10 +336,19 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
             check_exposure(&app, &config)?;
             if let Some(recorder) = recorder {
                 let (place, node) = (&config.store, &app.node().name);
-                let begun = Events::start(&store, recorder, &config.events, place, node);
-                let (events, begun) = begun.context("cannot open the event log")?;
-                app.set_events(events);
-                let _ = writing.set(begun);
+                match Events::start(&store, recorder.clone(), &config.events, place, node) {
+                    Ok((events, begun)) => {
+                        app.set_events(events);
+                        let _ = writing.set(begun);
+                    }
+                    // Jobs are served without it: the disk may be full.
+                    Err(why) => {
+                        recorder.switch_off();
+                        tracing::error!(
+                            "the event log cannot be opened, and nothing is logged: {why:#}"
+                        );
+                    }
+                }
             }
             let secrets = app.secrets().load(&*store);
             runtime.block_on(secrets).context("cannot read the secrets in the store")?;
