@@ -105,9 +105,9 @@ impl Store {
 
     /// Begins a copy of all that is there.
     pub(crate) async fn backup(&self) -> Result<Backup> {
-        match self {
-            Store::Embedded(store) => store.backup().await.map(Backup::Embedded),
-            Store::Redis(store) => store.backup().await.map(|it| Backup::Redis(Box::new(it))),
+        match &self.which {
+            Which::Embedded(store) => store.backup().await.map(Backup::Embedded),
+            Which::Redis(store) => store.backup().await.map(|it| Backup::Redis(Box::new(it))),
         }
     }
 
