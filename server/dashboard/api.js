@@ -50,12 +50,12 @@ export async function get(path, { lossless = false } = {}) {
   return lossless ? parse(text) : JSON.parse(text);
 }
 
-/** What is there, or nothing if this server has no such call. */
+/** What is there, or nothing if this server has no such call, or not for this key. */
 export async function getIfThere(path) {
   try {
     return await get(path);
   } catch (error) {
-    if (error.status === 404 || error.status === 405) return null;
+    if ([403, 404, 405].includes(error.status)) return null;
     throw error;
   }
 }
@@ -71,7 +71,7 @@ export const post = (path, body) => send('POST', path, body);
 async function call(method, path, body) {
   const headers = {};
   if (body !== undefined) headers['content-type'] = 'application/json';
-  const key = sessionStorage.getItem(KEY);
+  const key = keyInUse();
   if (key) headers.authorization = `Bearer ${key}`;
   let answer, text;
   try {
@@ -148,6 +148,16 @@ export async function probe() {
     link.why = cause.message;
   }
   probeLater();
+  tell();
+}
+
+/** The key of this tab, if there is one. */
+export const keyInUse = () => sessionStorage.getItem(KEY);
+
+/** Forgets the key, and asks for another. */
+export function signOut() {
+  sessionStorage.removeItem(KEY);
+  link.asksKey = true;
   tell();
 }
 

@@ -1,11 +1,12 @@
 // The frame around the views: where one is, how to get elsewhere, and whether the server is there.
 
-import { link, onLink, poll, probe, signIn } from './api.js';
+import { link, onLink, poll, probe, signIn, signOut } from './api.js';
 import { ask, inDialog, sayIn, show, tasksIn } from './dialogs.js';
 import { Finder } from './find.js';
 import { askStats, stats } from './live.js';
 import { button, icon } from './parts.js';
 import { h, render } from './ui.js';
+import { askWho, may, who } from './who.js';
 import { LANGUAGES, brief, choose, language, num, percent, t } from './words.js';
 
 const VIEWS = {
@@ -16,6 +17,7 @@ const VIEWS = {
   job: () => import('./views/job.js'),
   dead: () => import('./views/dead.js'),
   delivery: () => import('./views/delivery.js'),
+  events: () => import('./views/events.js'),
   nodes: () => import('./views/nodes.js'),
   add: () => import('./views/add.js'),
 };
@@ -26,6 +28,7 @@ const MENU = [
   ['jobs', 'j'],
   ['dead', 'd'],
   ['delivery', 'p'],
+  ['events', 'e'],
   ['nodes', 'n'],
   ['add', 'a'],
 ];
@@ -174,7 +177,7 @@ function menu() {
       ),
     );
   };
-  return h('ul', {}, MENU.map(entry));
+  return h('ul', {}, MENU.filter(([name]) => name !== 'add' || may('add')).map(entry));
 }
 
 function choices() {
@@ -211,6 +214,10 @@ function choices() {
       LANGUAGES[other],
     ),
     h('button', { type: 'button', class: 'button quiet', onclick: help }, t('help.open')),
+    who?.keys && [
+      h('p', { class: 'who breakable' }, t('key.whose', { name: who.name })),
+      h('button', { type: 'button', class: 'button quiet', onclick: signOut }, t('key.sign_out')),
+    ],
     h(
       'p',
       { class: 'version' },
@@ -309,6 +316,7 @@ onLink(() => {
 // What has been said of times gets old by itself.
 setInterval(() => !document.hidden && redraw(), 1_000);
 poll(2_000, new AbortController().signal, async () => {
+  await askWho();
   await askStats();
   redraw();
 });

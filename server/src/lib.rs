@@ -1,8 +1,10 @@
 //! Linger's server: the delay queue over HTTP, gRPC and the beanstalkd protocol, and its command
 //! line.
 
+mod addresses;
 mod alarms;
 mod archive;
+mod auth;
 mod caller;
 pub mod cli;
 pub mod config;
@@ -18,6 +20,9 @@ pub mod serve;
 mod silence;
 mod sink;
 mod store;
+mod stream;
+mod tls;
+mod traces;
 
 /// What the fuzzers call.
 pub mod fuzzing {

@@ -1,8 +1,7 @@
 //! What is made of the descriptions in `server/proto`: messages, and both ends of the services.
 
 /// The descriptions themselves, for those who ask.
-pub(crate) const DESCRIPTIONS: &[u8] =
-    include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.bin"));
+pub const DESCRIPTIONS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.bin"));
 
 /// Package `linger.v1`.
 pub mod linger {

@@ -229,6 +229,13 @@ impl<S: Queue> Registry<S> {
         self.roster_at(now).get(id, now)
     }
 
+    /// Whom a registration would take the place of.
+    pub(crate) fn in_place_of(&self, new: &Registration) -> Option<Worker> {
+        let now = self.now();
+        let roster = self.roster_at(now);
+        roster.id_for(new).and_then(|id| roster.get(&id, now).ok())
+    }
+
     /// Those who fit, by id, after that one, at most so many.
     pub(crate) fn list(&self, filter: &Filter, after: Option<&Id>, limit: usize) -> Vec<Worker> {
         let now = self.now();

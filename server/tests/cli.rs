@@ -295,7 +295,12 @@ fn wrong_use_is_exit_code_2_and_calls_nobody() {
         (&["fail", "t", "1", "--again", "--error", "x"], "--error"),
         (&["topics", "--server", "localhost:1"], "give one such as http://localhost:1"),
         (&["topics", "--server", "http://h/v1"], "give a URL such as http://127.0.0.1:7300"),
-        (&["topics", "--server", "https://h"], "https is not in this version yet"),
+        (&["topics", "--server", "https://h/v1"], "is not https://, a host and maybe a port"),
+        (
+            &["topics", "--server", "https://h", "--ca", "/no/such"],
+            "cannot read the certificates in",
+        ),
+        (&["topics", "--client-cert", "x"], "give the key of the certificate too"),
         (&["topics", "--key", "a b"], "the key is empty or has characters"),
     ] {
         let err = Ran::of(command(args).output().unwrap()).failed();
@@ -610,4 +615,57 @@ fn a_reader_that_has_gone_is_no_failure() {
     // The puppet answers once: whoever asks for a second page fails.
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     asked.join().unwrap();
+}
+
+#[test]
+fn keys_are_made_listed_and_revoked() {
+    let server = Server::start();
+    server.run(&["keys", "list"]).none("linger: no keys are stored\n");
+    let made = server.run(&["keys", "add", "root", "--scope", "admin"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let root = made.out.trim().to_owned();
+    assert!(root.starts_with("lk_") && made.err.contains("shown this once"), "{made:?}");
+    // From here on it is asked for.
+    let refused = server.run(&["topics"]).failed();
+    assert!(refused.contains("(unauthorized)"), "{refused}");
+    let refused = server.run(&["topics", "--key", "wrong"]).failed();
+    assert!(refused.contains("(unauthorized)") && !refused.contains("wrong"), "{refused}");
+    let run = |args: &[&str]| server.run(&[args, &["--key", &root]].concat());
+    let shop = run(&[
+        "keys",
+        "add",
+        "shop",
+        "--scope",
+        "add,read",
+        "--topic",
+        "order.*",
+        "--topic",
+        "mail",
+        "--expires-in",
+        "90d",
+        "--rate",
+        "600/m",
+        "--json",
+    ]);
+    let shop: Value = serde_json::from_str(&shop.out).unwrap();
+    assert_eq!(
+        (&shop["scopes"], &shop["topics"]),
+        (&json!(["add", "read"]), &json!(["order.*", "mail"]))
+    );
+    let listed = run(&["keys", "list"]).out;
+    let id = shop["id"].as_str().unwrap();
+    let line =
+        listed.lines().find(|line| line.starts_with(id)).unwrap_or_else(|| panic!("{listed}"));
+    assert!(line.contains("shop") && line.contains("order.*,mail"), "{line}");
+    assert!(line.contains("600/1m"), "{line}");
+    let key = shop["key"].as_str().unwrap();
+    let added = server.run(&["add", "order.close", "--id", "1", "x", "--key", key]);
+    assert_eq!(added.code, 0, "{}", added.err);
+    let refused = server.run(&["add", "other", "x", "--key", key]).failed();
+    assert!(refused.contains("(forbidden)"), "{refused}");
+    assert!(run(&["keys", "revoke", id]).out.contains("shop"));
+    assert!(server.run(&["topics", "--key", key]).failed().contains("(unauthorized)"));
+    assert_eq!(run(&["keys", "revoke", id]).code, 1);
+    assert!(run(&["keys", "add", "x", "--scope", "root"]).failed().contains("is no scope"));
+    server.stop();
 }

@@ -55,11 +55,11 @@ fn the_built_in_file_given_as_ones_own_changes_nothing() {
 
 #[test]
 fn a_value_is_shown_as_it_can_be_read() {
-    let odd = "listen = '[::1]:1'\nstore = '/x'\n'store.prefix' = 'a:b'\n'store.poll' = 2\n'store.wait' = 1\n'store.lease' = '500ms'\ndurability = 'relaxed'\nrole = ['timer', 'api']\n\
+    let odd = "listen = '[::1]:1'\nbeanstalkd_allow = ['10.0.0.0/8']\nstore = '/x'\n'store.prefix' = 'a:b'\n'store.poll' = 2\n'store.wait' = 1\n'store.lease' = '500ms'\ndurability = 'relaxed'\nrole = ['timer', 'api']\n\
                name = 'a b'\ngroup = 'g'\nweight = 7\nthreshold = 50\n\
                insecure = true\nallowed_hosts = ['A', '::1']\nunique_ids = 'global'\ndrain = 90\n\
                [defaults]\nttr = 0.5\nretry = '15s 3m'\nretain = '1d'\n\
-               [limits]\nbody = 1025\nbatch_jobs = 7\nwait = '1h30m'\n\
+               [limits]\nbody = 1025\nbatch_jobs = 7\nwait = '1h30m'\nkey_rate = '600/m'\n\
                [webhooks]\nnetworks = 'public'\nallow = ['10.0.0.0/8', '::1']\nca = 'ca.pem'\n\
                [[alarms.rules]]\nname = 'a b'\nkind = 'late'\nthreshold = '90s'\ntopic = 'o.*'\n\
                to = 'http://ops'\n\
@@ -343,19 +343,36 @@ fn a_wrong_value_names_its_source() {
 }
 
 #[test]
-fn listening_for_others_must_be_agreed_to() {
-    for key in ["listen", "beanstalkd"] {
-        for open in ["0.0.0.0:7300", "[::]:7300", "192.168.1.1:7300", "[::ffff:10.0.0.1]:1"] {
-            let refused = refusal(load(&format!("{key} = '{open}'")));
-            let begin =
-                format!("setting `{key}` (linger.toml line 1) is `{open}`, which others can");
-            assert!(refused.starts_with(&begin) && refused.contains("--insecure"), "{refused}");
-            assert!(load(&format!("{key} = '{open}'\ninsecure = true")).is_ok(), "{open}");
+fn listening_for_others_without_keys_must_be_agreed_to() {
+    for open in ["0.0.0.0:7300", "[::]:7300", "192.168.1.1:7300", "[::ffff:10.0.0.1]:1"] {
+        let refused = refusal(load(&format!("beanstalkd = '{open}'")));
+        let begin =
+            format!("setting `beanstalkd` (linger.toml line 1) is `{open}`, which others can");
+        assert!(refused.starts_with(&begin) && refused.contains("--insecure"), "{refused}");
+        for agreed in ["insecure = true", "beanstalkd_allow = ['10.0.0.0/8']"] {
+            assert!(load(&format!("beanstalkd = '{open}'\n{agreed}")).is_ok(), "{open}");
         }
-        for closed in ["127.0.0.1:0", "127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-            assert!(load(&format!("{key} = '{closed}'")).is_ok(), "{closed}");
-        }
+        // Whether there are keys is in the store.
+        assert!(load(&format!("listen = '{open}'")).unwrap().config.is_exposed(), "{open}");
+        let agreed = load(&format!("listen = '{open}'\ninsecure = true")).unwrap();
+        assert!(!agreed.config.is_exposed(), "{open}");
     }
+    for closed in ["127.0.0.1:0", "127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+        assert!(load(&format!("beanstalkd = '{closed}'")).is_ok(), "{closed}");
+        assert!(!load(&format!("listen = '{closed}'")).unwrap().config.is_exposed(), "{closed}");
+    }
+}
+
+#[test]
+fn a_bootstrap_key_is_given_once_and_never_shown() {
+    let loaded = load("bootstrap_key = '0123456789abcdef'").unwrap();
+    let shown = loaded.origins.iter().find(|setting| setting.key == "bootstrap_key").unwrap();
+    assert_eq!(shown.value.as_str(), Some("(set)"));
+    assert!(!format!("{loaded:?}").contains("0123456789abcdef"));
+    let refused = refusal(load("bootstrap_key = 'short'"));
+    assert!(refused.contains("no key of 16 to 200") && !refused.contains("short"), "{refused}");
+    let refused = refusal(load("bootstrap_key = '0123456789abcdef'\nbootstrap_key_file = 'f'"));
+    assert!(refused.contains("give one of them"), "{refused}");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 import { enc, get, jobPath, send } from '../api.js';
 import { editable, readBody } from '../body.js';
 import { say } from '../dialogs.js';
-import { card, copyable, field } from '../parts.js';
+import { card, copyable, empty, field } from '../parts.js';
 import { number, readRetry, retryFields } from '../settings.js';
 import { h } from '../ui.js';
+import { may, who } from '../who.js';
 import { t } from '../words.js';
 
 const KINDS = ['json', 'text', 'base64'];
@@ -77,8 +78,10 @@ export function open({ query, redraw }) {
       { class: 'head' },
       h('h1', { tabindex: '-1' }, query.clone ? t('add.clone', { id: query.clone }) : t('menu.add')),
     ),
+    who && !may('add') && empty(t('key.no_add'), h('p', { class: 'muted' }, t('key.no_add_text'))),
     !ready && h('p', { class: 'muted loading' }, t('loading')),
     ready &&
+      may('add') &&
       h(
         'div',
         { class: 'columns add' },

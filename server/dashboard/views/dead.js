@@ -5,6 +5,7 @@ import { redrive } from '../actions.js';
 import { askTopics, topics } from '../live.js';
 import { button, empty } from '../parts.js';
 import { h } from '../ui.js';
+import { may } from '../who.js';
 import { num, t } from '../words.js';
 
 /** The errors of so many topics are looked up; of others when they are asked for. */
@@ -55,7 +56,7 @@ export function open({ signal, redraw, poll }) {
         { class: 'group-actions' },
         h('a', { class: 'button small', href: jobsHref(topic, {}) }, t('dead.look')),
         h('a', { class: 'button small', href: `#/topics/${enc(topic)}` }, t('jobs.to_topic')),
-        button(t('dead.redrive_all'), () => then(redrive(topic)), { kind: 'small' }),
+        may('add', topic) && button(t('dead.redrive_all'), () => then(redrive(topic)), { kind: 'small' }),
       ),
       errorList(topic, counts.dead, errors.get(topic), then),
     );
@@ -101,10 +102,11 @@ function errorList(topic, total, errors, then) {
         h('i', { style: { width: `${Math.max(1, (count / total) * 100)}%` } }),
       ),
       h('span', { class: 'num' }, num(count)),
-      button(t('dead.redrive'), () => then(redrive(topic, error)), {
-        kind: 'small',
-        'aria-label': t('dead.redrive_error', { error }),
-      }),
+      may('add', topic) &&
+        button(t('dead.redrive'), () => then(redrive(topic, error)), {
+          kind: 'small',
+          'aria-label': t('dead.redrive_error', { error }),
+        }),
     );
   return h(
     'ul',

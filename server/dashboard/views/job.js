@@ -7,6 +7,7 @@ import { ask, attempt, inDialog, say } from '../dialogs.js';
 import { badge, button, card, copyButton, empty, facts, moment, moments, tag } from '../parts.js';
 import { retryWords } from '../settings.js';
 import { h } from '../ui.js';
+import { may } from '../who.js';
 import { fromNow, has, inWords, num, t } from '../words.js';
 
 const BAD = ['failed', 'timed_out', 'lost', 'died'];
@@ -53,6 +54,7 @@ export function open({ params: [topic, id], redraw, poll }) {
       ),
       h('h1', { tabindex: '-1', class: 'breakable mono' }, id),
       job && !gone && badge(job.state),
+      h('a', { class: 'muted', href: `#/events${query({ topic, id })}` }, t('job.events')),
       job && !gone && h('div', { class: 'head-actions' }, buttons(path, job, then)),
     ),
     gone &&
@@ -81,6 +83,7 @@ function buttons(path, job, then) {
         () => t(`did.${verb}`),
       ),
     );
+  if (!may('add', job.topic)) return null;
   const can = { finished: [], reserved: ['edit'], dead: ['redrive'] }[state] ?? [
     'run',
     'reschedule',

@@ -6,6 +6,7 @@ import { askTopicsWithin, held, topics } from '../live.js';
 import { badge, button, empty, field, icon, moments, tag } from '../parts.js';
 import { Table } from '../table.js';
 import { h } from '../ui.js';
+import { may } from '../who.js';
 import { num, t } from '../words.js';
 
 const STATES = ['delayed', 'ready', 'reserved', 'retry', 'held', 'dead', 'finished'];
@@ -106,6 +107,7 @@ class Jobs {
 
   columns() {
     const choose = ({ id }) => {
+      if (!may('add', this.topic)) return null;
       const toggle = (event) => {
         if (event.target.checked) this.chosen.add(id);
         else this.chosen.delete(id);
@@ -120,6 +122,7 @@ class Jobs {
       });
     };
     const all = () => {
+      if (!may('add', this.topic)) return null;
       const some = this.allMatch || this.chosen.size > 0;
       const toggle = () => {
         this.allMatch = false;
@@ -336,6 +339,7 @@ class Jobs {
 
   /** What can be done to those chosen. */
   bar() {
+    if (!may('add', this.topic)) return null;
     const count = this.chosen.size;
     const whole = count === this.jobs.length && this.cursor && !this.allMatch;
     if (!count && !this.allMatch)

@@ -5,6 +5,7 @@ import { DueChart } from '../chart.js';
 import { askTopicsWithin, lateness, rateOf, rates, stats, topics, waiting } from '../live.js';
 import { card, copyable, facts, icon, moment, spark, tag, tile } from '../parts.js';
 import { h } from '../ui.js';
+import { seesAll } from '../who.js';
 import { bytes, num, rate, span, t } from '../words.js';
 
 /** So many topics have a colour of their own. */
@@ -51,7 +52,8 @@ const isFresh = () => stats.totals.added === 0 && stats.topics === 0;
 function busiest() {
   const most = [...topics].sort((a, b) => waiting(b.counts) - waiting(a.counts));
   const shown = most.slice(0, TOPICS_SHOWN).filter(({ counts }) => waiting(counts) > 0);
-  return { topics: shown.map(({ topic }) => topic), isAll: false };
+  // The sum over all topics is for keys that are for all of them.
+  return { topics: shown.map(({ topic }) => topic), isAll: !seesAll() };
 }
 
 function firing({ alarms }) {

@@ -8,6 +8,7 @@ import { held, ratesSince } from '../live.js';
 import { button, card, empty, facts, tag, tile } from '../parts.js';
 import { readSettings, settingFacts, settingFields } from '../settings.js';
 import { h } from '../ui.js';
+import { may } from '../who.js';
 import { num, rate, t } from '../words.js';
 
 const STATES = ['delayed', 'ready', 'reserved', 'retry', 'held', 'dead', 'finished'];
@@ -62,7 +63,8 @@ export function open({ params: [topic], signal, redraw, poll }) {
       empty(
         t('topic.missing'),
         h('p', { class: 'muted' }, t('topic.missing_text')),
-        h('p', {}, h('a', { class: 'button', href: `#/add?topic=${enc(topic)}` }, t('menu.add'))),
+        may('add', topic) &&
+          h('p', {}, h('a', { class: 'button', href: `#/add?topic=${enc(topic)}` }, t('menu.add'))),
       ),
     !info && !missing && h('p', { class: 'muted loading' }, t('loading')),
     info &&
@@ -96,11 +98,15 @@ const jobsHref = (topic, filter) => `#/jobs?${new URLSearchParams({ topic, ...fi
 function buttons(topic, info, then) {
   return [
     h('a', { class: 'button', href: jobsHref(topic, {}) }, t('topic.browse')),
-    info.paused
-      ? button(t('topic.resume'), () => then(resumeTopic(topic)))
-      : button(t('topic.pause'), () => then(pauseTopic(topic))),
-    info.counts.dead > 0 && button(t('topic.redrive'), () => then(redrive(topic))),
-    button(t('topic.empty'), () => then(emptyTopic(topic)), { kind: 'danger-quiet' }),
+    may('admin', topic) &&
+      (info.paused
+        ? button(t('topic.resume'), () => then(resumeTopic(topic)))
+        : button(t('topic.pause'), () => then(pauseTopic(topic)))),
+    info.counts.dead > 0 &&
+      may('add', topic) &&
+      button(t('topic.redrive'), () => then(redrive(topic))),
+    may('admin', topic) &&
+      button(t('topic.empty'), () => then(emptyTopic(topic)), { kind: 'danger-quiet' }),
   ];
 }
 
@@ -124,7 +130,8 @@ function dead(topic, errors, then) {
       { key: error },
       h('a', { class: 'error-text', href: jobsHref(topic, { state: 'dead', error }) }, error),
       h('span', { class: 'num' }, num(count)),
-      button(t('topic.redrive_short'), () => then(redrive(topic, error)), { kind: 'small' }),
+      may('add', topic) &&
+        button(t('topic.redrive_short'), () => then(redrive(topic, error)), { kind: 'small' }),
     );
   return card(
     t('topic.errors'),
@@ -150,7 +157,9 @@ function settings(topic, info, then) {
   const all = settingFacts(info.settings);
   return card(
     t('settings.title'),
-    { extra: button(t('settings.edit'), () => then(edit()), { kind: 'small' }) },
+    {
+      extra: may('admin', topic) && button(t('settings.edit'), () => then(edit()), { kind: 'small' }),
+    },
     all.length ? facts(all) : h('p', { class: 'muted' }, t('settings.none')),
   );
 }

@@ -1,7 +1,8 @@
 //! Calls to a server: where it is, by which key, and how its answers are shown.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self, Client as Http};
 use hyper_util::rt::TokioExecutor;
@@ -19,6 +21,7 @@ use tokio::runtime::Runtime;
 use super::json::{Object, indented};
 use super::text::plain;
 use super::{Reader, output};
+use crate::tls;
 
 const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
 /// How long a connection may take to come about.
@@ -36,7 +39,7 @@ const ANSWER_BYTES_MAX: usize = 2 << 30;
 const REFUSAL_BYTES_MAX: usize = 1 << 20;
 
 /// What every verb that calls a server takes.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(super) struct Remote {
     /// Where the server is [env: LINGER_SERVER] [default: http://127.0.0.1:7300]
     // By argument: a heading for all would reach the arguments of the verb behind these.
@@ -45,6 +48,15 @@ pub(super) struct Remote {
     /// The API key [env: LINGER_KEY]
     #[arg(long, value_name = "KEY", help_heading = "Server")]
     key: Option<String>,
+    /// Trust the authorities in this file of PEM, too [env: LINGER_CA]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    ca: Option<PathBuf>,
+    /// A certificate to show if the server asks for one, in PEM [env: LINGER_CLIENT_CERT]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    client_cert: Option<PathBuf>,
+    /// The key of that certificate [env: LINGER_CLIENT_KEY]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    client_key: Option<PathBuf>,
     /// Print the server's JSON as it is
     #[arg(long)]
     pub(super) json: bool,
@@ -53,7 +65,7 @@ pub(super) struct Remote {
 impl Remote {
     /// A client for the server at a URL, without a key but for LINGER_KEY.
     pub(super) fn to(url: &str) -> Result<Client> {
-        Remote { server: Some(url.to_owned()), key: None, json: false }.client()
+        Remote { server: Some(url.to_owned()), ..Remote::default() }.client()
     }
 
     /// A client for this server. Nothing is sent yet.
@@ -66,6 +78,12 @@ impl Remote {
         connector.set_connect_timeout(Some(CONNECT_TIME));
         connector.set_keepalive(Some(PROBE_TIME));
         connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(self.tls(&base)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         let http = Http::builder(TokioExecutor::new()).build(connector);
         let form = match (self.json, std::io::stdout().is_terminal()) {
             (false, _) => Form::Text,
@@ -74,6 +92,32 @@ impl Remote {
         };
         Ok(Client { base, key, form, runtime, http })
     }
+}
+
+impl Remote {
+    /// Whom to trust, and who one is.
+    fn tls(&self, base: &str) -> Result<rustls::ClientConfig> {
+        let ca = given_file(&self.ca, "LINGER_CA");
+        let cert = given_file(&self.client_cert, "LINGER_CLIENT_CERT");
+        let key = given_file(&self.client_key, "LINGER_CLIENT_KEY");
+        let own = match (&cert, &key) {
+            (Some(cert), Some(key)) => Some(tls::Own { cert, key }),
+            (None, None) => None,
+            (Some(_), None) => bail!("give the key of the certificate too, with --client-key"),
+            (None, Some(_)) => bail!("give the certificate of the key too, with --client-cert"),
+        };
+        if !base.starts_with("https:") {
+            // Nobody will ask; reading what the system trusts takes its time.
+            return tls::trusting_nobody();
+        }
+        tls::client(ca.as_deref(), own)
+    }
+}
+
+/// A flag, or else the variable; an empty variable is not set.
+fn given_file(flag: &Option<PathBuf>, variable: &str) -> Option<PathBuf> {
+    let of_env = || std::env::var_os(variable).filter(|value| !value.is_empty());
+    flag.clone().or_else(|| of_env().map(PathBuf::from))
 }
 
 /// A flag, or else the variable; an empty variable is not set.
@@ -91,21 +135,17 @@ fn given(flag: &Option<String>, variable: &str) -> Result<Option<String>> {
 /// The server's URL without anything behind its port.
 fn base(url: &str) -> Result<String> {
     let lower = url.to_ascii_lowercase();
-    if lower.starts_with("https://") {
-        let instead = &url["https://".len()..];
-        bail!(
-            "https is not in this version yet, so `{url}` cannot be called; give http://{instead}"
-        );
-    }
-    let Some(rest) = lower.strip_prefix("http://") else {
+    let schemes = ["http://", "https://"];
+    let split = schemes.iter().find_map(|scheme| Some((*scheme, lower.strip_prefix(scheme)?)));
+    let Some((scheme, rest)) = split else {
         let like = if authority(&lower).is_some() { &lower } else { "127.0.0.1:7300" };
         bail!("the server `{url}` is not a URL; give one such as http://{like}");
     };
     let name = rest.strip_suffix('/').unwrap_or(rest);
     match authority(name) {
-        Some(name) => Ok(format!("http://{name}")),
+        Some(name) => Ok(format!("{scheme}{name}")),
         None => bail!(
-            "the server `{url}` is not http://, a host and maybe a port; give a URL such as {SERVER_DEFAULT}"
+            "the server `{url}` is not {scheme}, a host and maybe a port; give a URL such as {SERVER_DEFAULT}"
         ),
     }
 }
@@ -138,7 +178,7 @@ pub(super) struct Client {
     key: Option<HeaderValue>,
     form: Form,
     runtime: Runtime,
-    http: Http<HttpConnector, Full<Bytes>>,
+    http: Http<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
 /// How answers are printed.
@@ -290,8 +330,11 @@ impl Client {
             || format!("{} broke off; whether it did what was asked is unknown", self.base);
         let answer = match self.http.request(request).await {
             Ok(answer) => answer,
-            Err(cause) if cause.is_connect() => return Err(self.nobody(&cause)),
-            Err(cause) => return Err(cause).with_context(broken),
+            Err(cause) => match untrusted(&cause) {
+                Some(why) => return Err(self.stranger_by_tls(why)),
+                None if cause.is_connect() => return Err(self.nobody(&cause)),
+                None => return Err(cause).with_context(broken),
+            },
         };
         let (head, body) = answer.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
@@ -311,11 +354,40 @@ impl Client {
         )
     }
 
+    fn stranger_by_tls(&self, why: &rustls::Error) -> anyhow::Error {
+        let remedy = match why {
+            rustls::Error::InvalidCertificate(_) => {
+                "; name a file with the authority that signed its certificate with --ca or LINGER_CA"
+            }
+            rustls::Error::AlertReceived(_) => {
+                "; if it wants to see a certificate, name yours with --client-cert and --client-key"
+            }
+            _ => "",
+        };
+        anyhow!("could not make a secure connection to {}: {why}{remedy}", self.base)
+    }
+
     fn stranger(&self, status: StatusCode) -> anyhow::Error {
         anyhow!(
             "{} answered {status}, and not as Linger does; give the URL of a Linger server",
             self.base
         )
+    }
+}
+
+/// What TLS has against it, if that is what is wrong.
+fn untrusted<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut cause = error;
+    loop {
+        if let Some(why) = cause.downcast_ref::<rustls::Error>() {
+            return Some(why);
+        }
+        // An error of I/O does not name what it wraps as its source.
+        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        cause = match wrapped {
+            Some(wrapped) => wrapped,
+            None => cause.source()?,
+        };
     }
 }
 
@@ -379,6 +451,7 @@ mod tests {
             ("http://127.0.0.1:7300", "http://127.0.0.1:7300"),
             ("http://Queue.example/", "http://queue.example"),
             ("HTTP://[::1]:7300", "http://[::1]:7300"),
+            ("https://Queue.example:1/", "https://queue.example:1"),
         ] {
             assert_eq!(base(url).unwrap(), right);
         }
@@ -390,7 +463,8 @@ mod tests {
             ("localhost:7300", "give one such as http://localhost:7300"),
             ("", "give one such as http://127.0.0.1:7300"),
             ("ftp://x", "give one such as http://127.0.0.1:7300"),
-            ("https://x:1", "https is not in this version yet"),
+            ("https://", "is not https://, a host and maybe a port"),
+            ("https://x/v1", "is not https://, a host and maybe a port"),
             ("http://", "give a URL such as http://127.0.0.1:7300"),
             ("http://:7300", "give a URL such as"),
             ("http://x:99999", "give a URL such as"),

@@ -24,6 +24,7 @@ mod hold;
 mod import;
 mod jobs;
 mod json;
+mod keys;
 mod log;
 mod man;
 mod nodes;
@@ -102,6 +103,7 @@ enum Verb {
     Alarms(alarms::Alarms),
     Health(health::Health),
     Log(log::Log),
+    Keys(keys::Keys),
     Config(config::Show),
     Top(top::Top),
     Bench(bench::Bench),
@@ -180,6 +182,7 @@ impl Verb {
             Verb::Alarms(verb) => verb.run(),
             Verb::Health(verb) => verb.run(),
             Verb::Log(verb) => verb.run(),
+            Verb::Keys(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
             Verb::Top(verb) => verb.run(),
             Verb::Bench(verb) => verb.run(),

@@ -12,6 +12,11 @@ pub(super) fn job(of: &str, id: &str) -> String {
     format!("{}/jobs/{}", topic(of), encoded(id))
 }
 
+/// The path of something that stands below another.
+pub(super) fn below(path: &str, name: &str) -> String {
+    format!("{path}/{}", encoded(name))
+}
+
 /// A path with those of the parameters that have a value.
 pub(super) fn with_query(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     let given = parameters.iter().filter_map(|(name, value)| Some((name, (*value)?)));

@@ -84,6 +84,22 @@ const QUIET_DEFAULT: Duration = MINUTE;
 const DISK_MIN: Size = Size(512 << 20);
 
 impl Pattern {
+    /// A topic, or the beginning of topics; or what is wrong with it.
+    pub(crate) fn of_topics(text: &str) -> Result<Pattern, String> {
+        // What is left of a beginning may be no topic yet.
+        let name = match text.strip_suffix('*') {
+            Some("") => return Ok(Pattern(text.to_owned())),
+            Some(beginning) => format!("{beginning}x"),
+            None => text.to_owned(),
+        };
+        if name.contains('*') {
+            let text = quoted(&Raw::from(text));
+            return Err(format!("{text} has a `*` before its end; there it stands for the rest"));
+        }
+        let _: Topic = name.parse().map_err(|why: linger::Error| why.message().to_owned())?;
+        Ok(Pattern(text.to_owned()))
+    }
+
     /// As it was written.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -179,7 +179,15 @@ impl Sources {
 fn is_live(key: &str) -> bool {
     let section = key.split_once('.').map(|(section, _)| section);
     matches!(section, Some("defaults" | "limits" | "fronts" | "push" | "alarms"))
-        || matches!(key, "allowed_hosts" | "log.level" | "drain" | "workers.lease" | "workers.max")
+        || matches!(
+            key,
+            "beanstalkd_allow"
+                | "allowed_hosts"
+                | "log.level"
+                | "drain"
+                | "workers.lease"
+                | "workers.max"
+        )
         || matches!(key, "webhooks.networks" | "webhooks.allow" | "webhooks.connect_time")
         || matches!(key, "webhooks.answer_bytes" | "webhooks.secret")
 }

@@ -1,6 +1,7 @@
 //! The settings in force: the defaults, a file, the environment and flags, one over the other.
 
 mod alarms;
+mod api_key;
 mod eureka;
 mod loaded;
 mod network;
@@ -9,6 +10,7 @@ mod place;
 mod retry;
 mod sinks;
 mod source;
+mod traces;
 mod value;
 
 use std::net::SocketAddr;
@@ -19,10 +21,11 @@ use anyhow::{Result, anyhow, bail};
 use linger::queue::UniqueIds;
 use linger::store::embedded::Durability;
 use linger::time::{DAY, HOUR};
-use linger::topic::Defaults;
+use linger::topic::{Defaults, Rate};
 
 pub use alarms::{Alarms, Kind, Of, Pattern, Rule};
 pub(crate) use alarms::{TOPIC as ALARMS_TOPIC, shown_target};
+pub use api_key::ApiKey;
 pub use eureka::{EurekaApp, EurekaServers};
 pub use loaded::{Change, Changes, Loaded, Setting};
 pub use network::Network;
@@ -30,10 +33,12 @@ pub use node::{Label, Node};
 pub use place::{Place, Prefix, Shared, Url};
 pub use sinks::{Broker, Sasl, Sink, Sinks, Template};
 pub use source::{DEFAULTS, Origin, ServeFlags};
+pub use traces::{Endpoint, Ratio, SentHeaders, Traces};
 pub use value::{Host, Level, LogFormat, Networks, Roles};
 
 pub use crate::secrets::SigningKey;
 
+use crate::listen::Most;
 use crate::registry::{LEASE_MAX, LEASE_MIN};
 use source::Values;
 use value::Size;
@@ -45,6 +50,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where the beanstalkd protocol is served. None: it is off.
     pub beanstalkd: Option<SocketAddr>,
+    /// The networks that may speak the beanstalkd protocol. None: this machine, or anyone if that
+    /// was agreed to.
+    pub beanstalkd_allow: Vec<Network>,
     /// Where the jobs are kept.
     pub store: Place,
     /// How the store is used if it is on Redis.
@@ -57,6 +65,10 @@ pub struct Config {
     pub node: Node,
     /// Whether listening beyond this machine without API keys was agreed to.
     pub insecure: bool,
+    /// A key that may administer, for the first start.
+    pub bootstrap_key: Option<ApiKey>,
+    /// The file that it stands in instead.
+    pub bootstrap_key_file: Option<PathBuf>,
     /// Names by which the server may be called, besides loopback's.
     pub allowed_hosts: Vec<Host>,
     /// Whether the same id may stand in several topics.
@@ -67,6 +79,8 @@ pub struct Config {
     pub defaults: Defaults,
     /// The most that a caller may ask for.
     pub limits: Limits,
+    /// How ports are served by TLS.
+    pub tls: Tls,
     /// Which older protocols are understood.
     pub fronts: Fronts,
     /// How jobs are pushed.
@@ -85,6 +99,8 @@ pub struct Config {
     pub alarms: Alarms,
     /// What is logged, and how.
     pub log: Log,
+    /// Where traces are sent.
+    pub traces: Traces,
 }
 
 /// The most that a caller may ask for.
@@ -106,6 +122,8 @@ pub struct Limits {
     pub waiting: usize,
     /// Connections at once.
     pub connections: usize,
+    /// Of them, those from one address.
+    pub connections_per_address: usize,
     /// Requests in work at once, those that wait for a job apart.
     pub requests: usize,
     /// The bytes of all large requests in work at once.
@@ -116,6 +134,32 @@ pub struct Limits {
     pub body_time: Duration,
     /// How long a connection may be kept open without a request.
     pub idle_time: Duration,
+    /// Requests by one key, if it has no limit of its own.
+    pub key_rate: Option<Rate>,
+    /// Attempts with a wrong key by one address in a minute.
+    pub failed_keys: usize,
+}
+
+impl Limits {
+    /// The most connections at once.
+    pub(crate) fn most_connections(&self) -> Most {
+        Most { connections: self.connections, per_address: self.connections_per_address }
+    }
+}
+
+/// How ports are served by TLS: not at all without a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// A file with the certificate, and those between it and its authority.
+    pub cert: Option<PathBuf>,
+    /// A file with its key.
+    pub key: Option<PathBuf>,
+    /// A file with the authorities whose certificates clients must have, if they must.
+    pub client_ca: Option<PathBuf>,
+    /// Whether the port of the beanstalkd protocol is served so as well.
+    pub beanstalkd: bool,
+    /// How often it is looked whether the files have changed.
+    pub poll: Duration,
 }
 
 /// Which older protocols are understood besides version 1 of the API.
@@ -268,6 +312,7 @@ impl Config {
         let config = Config {
             listen: values.take("listen")?,
             beanstalkd: values.take("beanstalkd")?,
+            beanstalkd_allow: values.take("beanstalkd_allow")?,
             store: values.take("store")?,
             shared: Shared {
                 prefix: values.take("store.prefix")?,
@@ -284,6 +329,8 @@ impl Config {
                 threshold: values.take_in("threshold", 0..=AT_ONCE_MAX)?,
             },
             insecure: values.take("insecure")?,
+            bootstrap_key: values.take("bootstrap_key")?,
+            bootstrap_key_file: values.take("bootstrap_key_file")?,
             allowed_hosts: values.take("allowed_hosts")?,
             unique_ids: values.take("unique_ids")?,
             drain: values.take_in("drain", Duration::ZERO..=DAY)?,
@@ -303,6 +350,8 @@ impl Config {
                 wait: values.take_in("limits.wait", Duration::ZERO..=DAY)?,
                 waiting: values.take_in("limits.waiting", 0..=AT_ONCE_MAX)?,
                 connections: values.take_in("limits.connections", 1..=AT_ONCE_MAX)?,
+                connections_per_address: values
+                    .take_in("limits.connections_per_address", 1..=AT_ONCE_MAX)?,
                 requests: values.take_in("limits.requests", 1..=AT_ONCE_MAX)?,
                 requests_bytes: values
                     .take_in("limits.requests_bytes", TRANSFER_MIN..=REQUESTS_BYTES_MAX)?
@@ -310,6 +359,15 @@ impl Config {
                 header_time: values.take_in("limits.header_time", TIME_MIN..=HOUR)?,
                 body_time: values.take_in("limits.body_time", TIME_MIN..=HOUR)?,
                 idle_time: values.take_in("limits.idle_time", TIME_MIN..=DAY)?,
+                key_rate: values.take("limits.key_rate")?,
+                failed_keys: values.take_in("limits.failed_keys", 1..=AT_ONCE_MAX)?,
+            },
+            tls: Tls {
+                cert: values.take("tls.cert")?,
+                key: values.take("tls.key")?,
+                client_ca: values.take("tls.client_ca")?,
+                beanstalkd: values.take("tls.beanstalkd")?,
+                poll: values.take_in("tls.poll", POLL_MIN..=HOUR)?,
             },
             fronts: Fronts {
                 command: values.take("fronts.command")?,
@@ -362,12 +420,32 @@ impl Config {
                 rules: values.take("alarms.rules")?,
             },
             log: Log { format: values.take("log.format")?, level: values.take("log.level")? },
+            traces: Traces {
+                endpoint: values.take("traces.endpoint")?,
+                headers: values.take("traces.headers")?,
+                ratio: values.take("traces.ratio")?,
+            },
         };
         values.assert_all_taken();
+        config.check_tls(values)?;
         config.check_exposure(values)?;
+        config.check_bootstrap(values)?;
         config.check_alarms(values)?;
         config.check_eureka(values)?;
         Ok(config)
+    }
+
+    /// Half of TLS is none, and nobody would notice.
+    fn check_tls(&self, values: &Values) -> Result<()> {
+        let Tls { cert, key, client_ca, .. } = &self.tls;
+        let (given, lacks) = match (cert, key, client_ca) {
+            (Some(_), None, _) => ("tls.cert", "tls.key"),
+            (None, Some(_), _) => ("tls.key", "tls.cert"),
+            (None, None, Some(_)) => ("tls.client_ca", "tls.cert"),
+            _ => return Ok(()),
+        };
+        let place = values.origin(given).place();
+        bail!("wrong setting `{given}` ({place}): it is of no use alone; set `{lacks}` too")
     }
 
     /// Rules that cannot do what they say.
@@ -390,25 +468,44 @@ impl Config {
         )
     }
 
-    /// Without keys whoever reaches the port may do anything, so that must have been agreed to.
+    /// Beanstalkd's protocol knows no keys, so who may connect must have been said. Whether there
+    /// are keys for the other port is known when the store is open.
     fn check_exposure(&self, values: &Values) -> Result<()> {
-        if self.insecure {
+        let key = "beanstalkd";
+        let reachable = self.beanstalkd.filter(|address| !is_loopback(address));
+        let Some(address) =
+            reachable.filter(|_| !self.insecure && self.beanstalkd_allow.is_empty())
+        else {
+            return Ok(());
+        };
+        bail!(
+            "setting `{key}` ({}) is `{address}`, which others can reach, and its protocol knows no \
+             keys: listen on 127.0.0.1, say in `beanstalkd_allow` which networks may connect, or \
+             give --insecure (`insecure = true`) if the network itself keeps strangers out",
+            values.origin(key).place(),
+        )
+    }
+
+    /// One way to give a key is enough.
+    fn check_bootstrap(&self, values: &Values) -> Result<()> {
+        if self.bootstrap_key.is_none() || self.bootstrap_key_file.is_none() {
             return Ok(());
         }
-        let ports = [("listen", Some(self.listen)), ("beanstalkd", self.beanstalkd)];
-        for (key, address) in ports {
-            let Some(address) = address.filter(|a| !a.ip().to_canonical().is_loopback()) else {
-                continue;
-            };
-            bail!(
-                "setting `{key}` ({}) is `{address}`, which others can reach, and there are no API \
-                 keys yet: listen on 127.0.0.1, or give --insecure (`insecure = true`) if the \
-                 network itself keeps strangers out",
-                values.origin(key).place(),
-            )
-        }
-        Ok(())
+        let key = "bootstrap_key_file";
+        bail!(
+            "wrong setting `{key}` ({}): `bootstrap_key` is set as well; give one of them",
+            values.origin(key).place()
+        )
     }
+
+    /// Whether others can reach it, so that nobody may be let in without a key.
+    pub fn is_exposed(&self) -> bool {
+        !self.insecure && !is_loopback(&self.listen)
+    }
+}
+
+fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
 }
 
 #[cfg(test)]
@@ -422,12 +519,15 @@ mod tests {
         let expected = Config {
             listen: "127.0.0.1:7300".parse().unwrap(),
             beanstalkd: None,
+            beanstalkd_allow: vec![],
             store: "./linger-data".into(),
             shared: Shared { prefix: Prefix::default(), poll: SECOND, wait: 0, lease: 3 * SECOND },
             durability: Durability::Sync,
             role: Roles { api: true, timer: true, worker: true },
             node: Node { name: None, group: Label::default(), weight: 1, threshold: 0 },
             insecure: false,
+            bootstrap_key: None,
+            bootstrap_key_file: None,
             allowed_hosts: vec![],
             unique_ids: UniqueIds::PerTopic,
             drain: 30 * SECOND,
@@ -441,11 +541,21 @@ mod tests {
                 wait: 10 * MINUTE,
                 waiting: 100_000,
                 connections: 10_000,
+                connections_per_address: 5000,
                 requests: 10_000,
                 requests_bytes: 256 << 20,
                 header_time: 10 * SECOND,
                 body_time: 30 * SECOND,
                 idle_time: 5 * MINUTE,
+                key_rate: None,
+                failed_keys: 10,
+            },
+            tls: Tls {
+                cert: None,
+                key: None,
+                client_ca: None,
+                beanstalkd: true,
+                poll: 10 * SECOND,
             },
             fronts: Fronts { command: true, ouqiang: true, tasks: true },
             push: Push {
@@ -475,6 +585,7 @@ mod tests {
             events: Events { enabled: true, keep: 7 * DAY, size: 1 << 30, redis_size: 64 << 20 },
             alarms: Alarms { every: 5 * SECOND, rules: vec![] },
             log: Log { format: LogFormat::Human, level: Level::default() },
+            traces: Traces { endpoint: None, headers: SentHeaders::default(), ratio: Ratio::ALL },
         };
         assert_eq!(Config::defaults(), expected);
     }

@@ -8,6 +8,7 @@ use linger::job::Ttr;
 use linger::queue::UniqueIds;
 use linger::store::embedded::Durability;
 use linger::time::{format_duration, parse_duration};
+use linger::topic::Rate;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
@@ -319,7 +320,27 @@ impl Value for Vec<SigningKey> {
 }
 
 /// What stands for a secret.
-const SECRET: &str = "(set)";
+pub(super) const SECRET: &str = "(set)";
+
+/// Empty is none.
+impl Value for Option<Rate> {
+    fn read(raw: &Raw) -> Result<Option<Rate>, String> {
+        let text = match raw {
+            Raw::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        match text.as_str() {
+            "" => Ok(None),
+            text => {
+                text.parse().map(Some).map_err(|cause: linger::Error| cause.message().to_owned())
+            }
+        }
+    }
+
+    fn show(&self) -> Raw {
+        Raw::String(self.map(crate::auth::written).unwrap_or_default())
+    }
+}
 
 /// A file; empty is none.
 impl Value for Option<PathBuf> {

@@ -1,12 +1,15 @@
 //! What the fronts on the common port share: the store, the settings, and who is let in.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
+use axum::http::HeaderMap;
 use linger::error::{Code, Error, Result};
-use linger::queue::{Ask, Bodies, Delivery, Page, Query, Queue, Settle, Verdict};
+use linger::queue::{
+    Ask, Bodies, Delivery, Page, Query, Queue, Settle, TopicInfo, Topics, Verdict,
+};
 use linger::store::embedded::Progress;
 use linger::store::redis::{Fleet, Node, NodeInfo};
 use linger::time::{Clock, SystemClock, Time, format_duration};
@@ -19,14 +22,18 @@ use super::limit::Gates;
 use super::names::Names;
 use super::oldest::Oldest;
 use crate::alarms::Alarms;
-use crate::caller::{Caller, Front};
+use crate::auth::audit::{About, Audit, Entry};
+use crate::auth::table::Needs;
+use crate::auth::{self, Auth, Caller};
+use crate::caller::{Caller as Author, Front};
 use crate::config::Config;
 use crate::eureka::Eureka;
 use crate::events::Events;
+use crate::listen::Most;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::silence;
-use crate::store::Store;
+use crate::store::{Store, loading};
 
 /// What every request needs.
 pub(crate) struct App {
@@ -52,7 +59,7 @@ pub(crate) struct App {
     id: String,
     /// What others that share its store are told of it.
     node: Node,
-    pub(super) gates: Gates,
+    pub(super) gates: Arc<Gates>,
     pub(super) names: Names,
     /// The job that has been due for longest.
     pub(super) oldest: Oldest,
@@ -60,6 +67,8 @@ pub(crate) struct App {
     pub(super) stopping: CancellationToken,
     seen_to: TaskTracker,
     secrets: Arc<Secrets>,
+    auth: Arc<Auth>,
+    audit: Audit,
 }
 
 impl App {
@@ -70,6 +79,8 @@ impl App {
             id: format!("{:016x}", super::somewhere()),
             node: node(&config, address),
             secrets: Arc::new(Secrets::new(config.webhooks.secret.clone())),
+            auth: Arc::new(Auth::new(&config)),
+            audit: Audit::default(),
             store: OnceLock::new(),
             registry: OnceLock::new(),
             runner: OnceLock::new(),
@@ -79,7 +90,7 @@ impl App {
             loading: Progress::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),
-            gates: Gates::default(),
+            gates: Arc::default(),
             names: Names::new(),
             oldest: Oldest::default(),
             stopping,
@@ -208,16 +219,89 @@ impl App {
         self.config.store(Arc::new(config));
     }
 
+    /// What counts those who are served, for other ports.
+    pub(crate) fn gates(&self) -> &Arc<Gates> {
+        &self.gates
+    }
+
     /// The keys that sign what is pushed.
     pub(crate) fn secrets(&self) -> &Arc<Secrets> {
         &self.secrets
     }
 
+    /// Who is let in.
+    pub(crate) fn auth(&self) -> &Arc<Auth> {
+        &self.auth
+    }
+
+    /// Lets a call in that needs this, or refuses it; answers who it is.
+    pub(super) fn admit(
+        &self,
+        needs: Needs,
+        headers: &HeaderMap,
+        address: IpAddr,
+    ) -> Result<Caller> {
+        self.auth.admit(needs, headers, address, &self.config().limits)
+    }
+
+    /// Takes down what somebody who administers has changed.
+    pub(super) fn changed(self: &Arc<App>, caller: &Caller, call: String, about: Option<About>) {
+        let now = SystemClock::new().now().time();
+        let entry = Entry::new(caller, call, about.map(|About(text)| text), now);
+        entry.tell();
+        let app = self.clone();
+        self.see_to(async move {
+            let Ok(store) = app.store() else { return };
+            if let Err(why) = app.audit.keep(&**store, &entry).await {
+                tracing::warn!("what was changed is in the log alone: {why}");
+            }
+        });
+    }
+
+    /// The topics that a caller may see, by name: a page of them.
+    pub(super) async fn topics_for(
+        &self,
+        caller: &Caller,
+        prefix: Arc<str>,
+        after: Option<Topic>,
+        limit: usize,
+    ) -> Result<Vec<TopicInfo>> {
+        let store = self.store()?;
+        let patterns = match caller.topics() {
+            auth::Topics::All => return store.topics(Topics::Page { prefix, after, limit }).await,
+            auth::Topics::These(patterns) => patterns,
+        };
+        let mut found = Vec::new();
+        for pattern in patterns {
+            if let Some(name) = pattern.one() {
+                let topic: Topic = name.parse()?;
+                let is_asked =
+                    name.starts_with(&*prefix) && after.as_ref().is_none_or(|a| topic > *a);
+                if is_asked {
+                    found.extend(store.topics(Topics::One(topic)).await?);
+                }
+                continue;
+            }
+            let beginning = pattern.as_str().trim_end_matches('*');
+            // Of two beginnings the longer one is asked for, if it begins with the other.
+            let prefix = match (beginning.starts_with(&*prefix), prefix.starts_with(beginning)) {
+                (true, _) => beginning.into(),
+                (_, true) => prefix.clone(),
+                _ => continue,
+            };
+            found.extend(store.topics(Topics::Page { prefix, after: after.clone(), limit }).await?);
+        }
+        found.sort_by(|a, b| a.topic.cmp(&b.topic));
+        found.dedup_by(|a, b| a.topic == b.topic);
+        found.truncate(limit);
+        Ok(found)
+    }
+
     /// The most connections at once, and how long each may be silent.
-    pub(crate) fn connection_limits(&self) -> (usize, silence::Limits) {
+    pub(crate) fn connection_limits(&self) -> (Most, silence::Limits) {
         let limits = &self.config().limits;
         let silent = silence::Limits { head: limits.header_time, idle: limits.idle_time };
-        (limits.connections, silent)
+        (limits.most_connections(), silent)
     }
 
     /// How long a stop waits for requests under way.
@@ -313,10 +397,11 @@ impl App {
     }
 
     /// Leases jobs, counted among those who wait if it may; a stop answers with none.
-    pub(super) async fn take(&self, ask: Ask) -> Result<Vec<Delivery>> {
+    pub(super) async fn take(&self, caller: &Caller, ask: Ask) -> Result<Vec<Delivery>> {
         let config = self.config();
         let limits = &config.limits;
-        let _stay = match ask.wait.is_zero() {
+        let may_wait = !ask.wait.is_zero();
+        let _stay = match !may_wait {
             true => self.gates.calls.enter(limits.requests, "requests")?,
             false => self.gates.waits.enter(limits.waiting, "waiting pops")?,
         };
@@ -324,6 +409,7 @@ impl App {
             jobs = self.store()?.pop(ask) => jobs,
             // A pop that is dropped has leased nothing.
             () = self.stopping.cancelled() => Ok(Vec::new()),
+            why = caller.ended(), if may_wait => Err(why),
         }
     }
 
@@ -334,7 +420,7 @@ impl App {
         }
         let release = Verdict::Release { delay: Duration::ZERO, priority: None };
         let settles = jobs.iter().map(|job| Settle::delivery(job, release.clone())).collect();
-        let mut caller = Caller::of_this_call();
+        let mut caller = Author::of_this_call();
         caller.front = caller.front.or(Some(Front::Server));
         caller.scope(self.store()?.settle(settles)).await?;
         Ok(())
@@ -354,8 +440,4 @@ fn node(config: &Config, address: SocketAddr) -> Node {
         roles: roles.map(str::to_owned).collect(),
         address: Some(address.to_string()),
     }
-}
-
-fn loading() -> Error {
-    Error::new(Code::Unavailable, "the stored jobs are still being loaded; try again soon")
 }

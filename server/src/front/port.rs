@@ -1,7 +1,7 @@
 //! The port that HTTP and gRPC share: every request is named, its origin checked, and it goes to
 //! the front that speaks its language.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use super::app::App;
 use super::grpc::{self, Grpc};
 use super::{http, origin};
-use crate::caller::{Caller, Front};
+use crate::caller::{Caller as Author, Front};
 use crate::silence::Busy;
 
 /// An answer under way.
@@ -44,38 +44,38 @@ impl Port {
         &self,
         request: Request<Incoming>,
         busy: Busy,
-        peer: Option<SocketAddr>,
+        peer: SocketAddr,
     ) -> Answering {
-        let port = self.clone();
+        let (port, address) = (self.clone(), peer.ip().to_canonical());
         match grpc::speaks(request.headers()) {
             true => {
-                let caller = Caller::by(Front::Grpc, peer);
-                Box::pin(caller.scope(port.answer_call(request, busy)))
+                let author = Author::by(Front::Grpc, Some(peer));
+                Box::pin(author.scope(port.answer_call(request, busy, address)))
             }
             false => {
-                let caller = Caller::by(Front::Http, peer);
-                Box::pin(caller.scope(port.answer_http(request, busy)))
+                let author = Author::by(Front::Http, Some(peer));
+                Box::pin(author.scope(port.answer_http(request, busy, address)))
             }
         }
     }
 
-    async fn answer_call(self, request: Request<Incoming>, busy: Busy) -> Response {
+    async fn answer_call(self, request: Request<Incoming>, busy: Busy, peer: IpAddr) -> Response {
         let asked = self.app.names.asked(&request);
-        let mut answer = match origin::check(&self.app, &request) {
-            Ok(()) => match grpc::check_role(&self.app, request.uri().path()) {
-                Ok(()) => self.grpc.answer(request, busy).await,
-                Err(why) => grpc::refusal(why),
-            },
+        let checked = origin::check(&self.app, &request)
+            .and_then(|()| grpc::check_role(&self.app, request.uri().path()))
+            .and_then(|()| grpc::admit(&self.app, &request, peer));
+        let mut answer = match checked {
+            Ok(caller) => caller.doing(self.grpc.answer(request, busy, caller.clone())).await,
             Err(why) => grpc::refusal(why),
         };
         asked.answered(&mut answer);
         answer
     }
 
-    async fn answer_http(self, request: Request<Incoming>, _busy: Busy) -> Response {
+    async fn answer_http(self, request: Request<Incoming>, _busy: Busy, peer: IpAddr) -> Response {
         let asked = self.app.names.asked(&request);
         let mut answer = match origin::check(&self.app, &request) {
-            Ok(()) => http::answer(&self.app, self.router, request).await,
+            Ok(()) => http::answer(&self.app, self.router, request, peer).await,
             Err(why) => http::refusal(why),
         };
         asked.answered(&mut answer);

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::app::App;
 use super::short;
+use crate::auth::Caller;
 
 /// How long a task that has ended can be looked at.
 const RETAIN: Duration = DAY;
@@ -37,12 +38,13 @@ pub(super) enum Count {
 
 impl Wanted {
     /// Adds it, and answers its uid.
-    pub(super) async fn add(mut self, app: &App) -> Result<String> {
+    pub(super) async fn add(mut self, app: &App, caller: &Caller) -> Result<String> {
         let config = app.config();
         let _stay = app.gates.adds.enter(config.limits.requests, "adds")?;
         self.check()?;
         let uid = self.uid();
         let job = self.job(uid.parse()?)?;
+        caller.check_topic(&job.spec.topic)?;
         job.body.check_size(config.limits.body_bytes)?;
         app.store()?.add_all(vec![job]).await?.pop().expect("one answer for one job")?;
         Ok(uid)
@@ -115,24 +117,25 @@ fn moment(seconds: u64) -> Result<Time> {
 }
 
 /// The one task of this uid.
-pub(super) async fn look(app: &App, uid: &str) -> Result<Task> {
+pub(super) async fn look(app: &App, caller: &Caller, uid: &str) -> Result<Task> {
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
-    Ok(Task::of(&only_one(app, &uid.trim().parse()?).await?))
+    Ok(Task::of(&only_one(app, caller, &uid.trim().parse()?).await?))
 }
 
 /// Cancels the one task of this uid.
-pub(super) async fn remove(app: &App, uid: &str) -> Result<()> {
+pub(super) async fn remove(app: &App, caller: &Caller, uid: &str) -> Result<()> {
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
-    let key = Key::Number(only_one(app, &uid.trim().parse()?).await?.number);
+    let key = Key::Number(only_one(app, caller, &uid.trim().parse()?).await?.number);
     let change = Change::new(key, Action::Delete(Reach::Any));
     app.store()?.change(vec![change]).await?.pop().expect("one answer for one change")?;
     Ok(())
 }
 
-/// The one job of this id in all topics. A uid that was made here has its name in it, so that two
+/// The one job of this id in all topics that the caller may see. A uid that was made here has its name in it, so that two
 /// of them are other people's jobs, and it is not for this call to choose.
-async fn only_one(app: &App, uid: &Id) -> Result<JobInfo> {
+async fn only_one(app: &App, caller: &Caller, uid: &Id) -> Result<JobInfo> {
     let mut found = app.store()?.find(uid).await?;
+    found.retain(|job| caller.sees(&job.spec.topic));
     match (found.pop(), found.is_empty()) {
         (Some(task), true) => Ok(task),
         (Some(_), false) => Err(Error::new(Code::WrongState, "the uid is in several topics")),

@@ -17,6 +17,7 @@ use super::worker::{
     AppName, By, Ended, Health, Instance, Registration, Said, State, Url, Worker, destination,
     excerpt,
 };
+use crate::auth::Topics;
 
 /// How long an instance that failed is called after the others. Then it has its turn again: it
 /// would never show that it is well if nobody called it.
@@ -85,6 +86,8 @@ pub(super) struct Put {
 pub(crate) struct Filter {
     pub(crate) app: Option<AppName>,
     pub(crate) topic: Option<Topic>,
+    /// Registered for none but these.
+    pub(crate) within: Option<Topics>,
 }
 
 impl Roster {
@@ -346,6 +349,7 @@ impl Filter {
     fn fits(&self, said: &Said) -> bool {
         self.app.as_ref().is_none_or(|app| said.apps().any(|own| own == *app))
             && self.topic.as_ref().is_none_or(|topic| said.topics.contains(topic))
+            && self.within.as_ref().is_none_or(|all| said.topics.iter().all(|topic| all.has(topic)))
     }
 }
 

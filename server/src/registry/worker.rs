@@ -132,6 +132,11 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
+    /// What it is registered for.
+    pub(crate) fn topics(&self) -> &[Topic] {
+        &self.topics
+    }
+
     /// Refuses no or too many topics, and a lease out of bounds.
     pub(crate) fn new(
         id: Option<Id>,

@@ -194,3 +194,16 @@ async fn a_connection_watches_up_to_a_thousand_tubes() {
     }
     assert_eq!(client.line().await.unwrap(), b"OUT_OF_MEMORY");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_networks_that_are_allowed_are_let_in() {
+    let networks = |text: &str| vec![text.parse().unwrap()];
+    let linger = Linger::with(|config| config.beanstalkd_allow = networks("10.0.0.0/8")).await;
+    let mut client = linger.connect().await;
+    client.send("list-tube-used\r\n").await;
+    assert!(client.line().await.is_none(), "it is hung up on");
+    let linger = Linger::with(|config| config.beanstalkd_allow = networks("127.0.0.0/8")).await;
+    let mut client = linger.connect().await;
+    client.send("list-tube-used\r\n").await;
+    assert_eq!(client.line().await.unwrap(), b"USING default");
+}

@@ -131,7 +131,7 @@ describe('the frame', () => {
 
   test('a server that asks for a key is given one, for this tab', async () => {
     const page = await open(null);
-    // Servers have no keys yet: this one is played.
+    // Played: keys.mjs has a real one.
     let given;
     await page.route('**/v1/**', async (route) => {
       given = route.request().headers().authorization;

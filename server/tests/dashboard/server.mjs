@@ -76,8 +76,14 @@ export class Server {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
+  /** What every call brings along; a key, if the server asks for one. */
+  headers() {
+    const key = this.key ? { authorization: `Bearer ${this.key}` } : {};
+    return { 'content-type': 'application/json', ...key };
+  }
+
   async call(method, path, body) {
-    const headers = { 'content-type': 'application/json' };
+    const headers = this.headers();
     const answer = await fetch(this.url + path, { method, headers, body: body && JSON.stringify(body) });
     const text = await answer.text();
     return { status: answer.status, ...JSON.parse(text || '{}') };
@@ -97,7 +103,7 @@ export class Server {
   async add(...jobs) {
     for (let at = 0; at < jobs.length; at += 1000) {
       const some = jobs.slice(at, at + 1000);
-      const headers = { 'content-type': 'application/json' };
+      const headers = this.headers();
       const answer = await fetch(`${this.url}/v1/jobs`, {
         method: 'POST',
         headers,

@@ -3,6 +3,7 @@
 mod client;
 mod consume;
 mod jobs;
+mod keys;
 mod port;
 mod strangers;
 mod tasks;

@@ -27,7 +27,12 @@ pub(crate) struct Server {
 pub(crate) struct Caller {
     address: SocketAddr,
     client: Client<HttpConnector, Full<Bytes>>,
+    /// What it is let in by.
+    key: Option<String>,
 }
+
+/// The key of [`Server::with_keys`].
+pub(crate) const ADMIN_KEY: &str = "a-key-that-may-do-anything";
 
 /// What was answered.
 #[derive(Debug)]
@@ -73,6 +78,17 @@ impl Server {
         server
     }
 
+    /// A server that asks for keys, called by one that may do anything.
+    pub(crate) async fn with_keys(change: impl FnOnce(&mut Config)) -> Server {
+        let mut server = Server::with(|config| {
+            config.bootstrap_key = Some(ADMIN_KEY.parse().expect("a key"));
+            change(config);
+        })
+        .await;
+        server.caller.key = Some(ADMIN_KEY.to_owned());
+        server
+    }
+
     /// A server that cannot open its store, and so is never ready.
     pub(crate) async fn without_store() -> Server {
         let mut server = Server::listening(|config| config.store = "/dev/null/data".into()).await;
@@ -112,7 +128,19 @@ impl Deref for Server {
 
 impl Caller {
     pub(crate) fn new(address: SocketAddr) -> Caller {
-        Caller { address, client: Client::builder(TokioExecutor::new()).build_http() }
+        Caller { address, client: Client::builder(TokioExecutor::new()).build_http(), key: None }
+    }
+
+    /// The same, let in by another key or by none.
+    pub(crate) fn by(&self, key: Option<&str>) -> Caller {
+        Caller { key: key.map(str::to_owned), client: self.client.clone(), ..*self }
+    }
+
+    /// Makes a key with these scopes for these topics, and answers its text.
+    pub(crate) async fn make_key(&self, scopes: &[&str], topics: &[&str]) -> String {
+        let new = serde_json::json!({"name": "k", "scopes": scopes, "topics": topics});
+        let made = self.post("/v1/keys", &new.to_string()).await.ok(201);
+        made["key"].as_str().expect("a key").to_owned()
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -153,6 +181,9 @@ impl Caller {
     ) -> (Parts, Bytes) {
         let mut request =
             Request::builder().method(method).uri(format!("http://{}{path}", self.address()));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -7,6 +7,7 @@ mod command;
 mod dashboard;
 mod guards;
 mod jobs;
+mod keys;
 mod limits;
 mod old;
 mod openapi;

@@ -16,23 +16,25 @@ const LEASE: &str = "964575cde7ee6985";
 
 /// Likewise of a secret.
 const SECRET_ID: &str = "sec_05f1c2d3e4a5b697";
+/// Likewise of a key.
+const KEY_ID: &str = "key_05f1c2d3e4a5b697";
 
 /// The description, and a way to walk through it.
-struct Document(Value);
+pub(crate) struct Document(pub(crate) Value);
 
 /// One call of it.
-struct Call<'a> {
-    method: Method,
-    path: &'a str,
-    about: &'a Value,
+pub(crate) struct Call<'a> {
+    pub(crate) method: Method,
+    pub(crate) path: &'a str,
+    pub(crate) about: &'a Value,
 }
 
 impl Document {
-    async fn of(server: &Server) -> Document {
+    pub(crate) async fn of(server: &Server) -> Document {
         Document(server.get("/openapi.json").await.ok(200))
     }
 
-    fn calls(&self) -> Vec<Call<'_>> {
+    pub(crate) fn calls(&self) -> Vec<Call<'_>> {
         let paths = self.0["paths"].as_object().expect("paths").iter();
         let calls = paths.flat_map(|(path, calls)| {
             calls.as_object().expect("calls").iter().map(move |(method, about)| {
@@ -103,7 +105,7 @@ impl Document {
 }
 
 impl Call<'_> {
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.about["operationId"].as_str().expect("a name")
     }
 
@@ -112,7 +114,7 @@ impl Call<'_> {
     }
 
     /// The path of the examples, with all parameters.
-    fn path_and_query(&self, document: &Document) -> String {
+    pub(crate) fn path_and_query(&self, document: &Document) -> String {
         let mut path = self.path.to_owned();
         let mut query = Vec::new();
         for parameter in self.about["parameters"].as_array().into_iter().flatten() {
@@ -129,7 +131,7 @@ impl Call<'_> {
     }
 
     /// The examples of its body; one that is empty if it takes none.
-    fn bodies(&self) -> Vec<Value> {
+    pub(crate) fn bodies(&self) -> Vec<Value> {
         let examples = &self.content()["examples"];
         let examples = examples
             .as_object()
@@ -142,7 +144,7 @@ impl Call<'_> {
     }
 }
 
-fn text_of(body: &Value) -> String {
+pub(crate) fn text_of(body: &Value) -> String {
     if body.is_null() { String::new() } else { body.to_string() }
 }
 
@@ -157,7 +159,8 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
         r#"{"topic":"order.close","id":"1001","body":{"order":1001},"ttr":"1h","retain":"0s""#;
     let ready = ["popJobs", "popFromTopics", "pop", "finish", "fail", "release", "touch"];
     let is_due = ready.iter().any(|word| call.name().starts_with(word))
-        || ["getHistory", "redriveJobs", "listErrors", "getStats"].contains(&call.name());
+        || ["getHistory", "redriveJobs", "listErrors", "getStats", "listEvents"]
+            .contains(&call.name());
     let due = if is_due { "}" } else { r#","delay":"30m"}"# };
     match call.name() {
         "addJobs" | "push" | "addTask" | "registerWorker" => return String::new(),
@@ -184,6 +187,18 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
             let made = server.post("/v1/secrets", r#"{"topic":"order.close"}"#).await.ok(201);
             return made["id"].as_str().unwrap().to_owned();
         }
+        "listKeys" | "revokeKey" => {
+            let new = json!({
+                "name": "k", "scopes": ["add"], "topics": ["a"], "expires_in": "1h", "rate": 9,
+            });
+            let made = server.post("/v1/keys", &new.to_string()).await.ok(201);
+            return made["id"].as_str().unwrap().to_owned();
+        }
+        "listChanges" => {
+            let call = "PUT /v1/topics/order.close";
+            server.call(Method::PUT, "/v1/topics/order.close", "{}").await.ok(200);
+            while server.get("/v1/audit").await.ok(200)["changes"][0]["call"] != call {}
+        }
         "listAlarms" => while !server.get("/v1/alarms").await.text.contains("since") {},
         "unholdJob" | "unholdJobs" => {
             server.post("/v1/topics/order.close/jobs/1001/hold", "").await.ok(200);
@@ -201,11 +216,14 @@ async fn prepare(server: &Server, call: &Call<'_>) -> String {
             server.pop("order.close").await;
             server.post(&format!("{job}/fail"), "").await.ok(200);
         }
-        "getHistory" => {
+        "getHistory" | "listEvents" => {
             server.pop("order.close").await;
             let why = r#"{"error":"no answer"}"#;
             server.post("/v1/topics/order.close/jobs/1001/fail", why).await.ok(200);
+            let events = "/v1/events?kind=failed&error=answer";
+            while !server.get(events).await.text.contains("no answer") {}
         }
+        "sumEvents" => while !server.get("/v1/events/sums").await.text.contains("order.close") {},
         "finishJob" | "finishJobs" | "failJob" | "releaseJob" | "touchJob" => {
             return server.pop("order.close").await["lease"].as_str().unwrap().to_owned();
         }
@@ -230,7 +248,7 @@ fn never_told() -> Alarms {
 
 #[tokio::test]
 async fn every_example_works_and_is_answered_as_described() {
-    let server = Server::with(|config| config.alarms = never_told()).await;
+    let server = Server::with_keys(|config| config.alarms = never_told()).await;
     let document = Document::of(&server).await;
     let mut seen = 0;
     for call in document.calls() {
@@ -242,7 +260,7 @@ async fn every_example_works_and_is_answered_as_described() {
                 *version = job["version"].clone();
             }
             let path = call.path_and_query(&document).replace("if_version=1", "if_version=");
-            let path = path.replace(SECRET_ID, &lease);
+            let path = path.replace(SECRET_ID, &lease).replace(KEY_ID, &lease);
             let text = text_of(&body).replace(LEASE, &lease);
             let answer = server.call(call.method.clone(), &path, &text).await;
             let row = format!("{} {path} {text}: {} {}", call.method, answer.status, answer.text);
@@ -279,7 +297,7 @@ async fn every_example_works_and_is_answered_as_described() {
 fn shape_of(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let given = ["ttr", "retain", "settings", "body", "error"];
+            let given = ["ttr", "retain", "settings", "body", "error", "kinds"];
             let fields = fields.iter().filter(|(name, _)| !given.contains(&name.as_str()));
             let fields: BTreeMap<_, _> = fields.map(|(k, v)| (k.clone(), shape_of(v))).collect();
             json!(fields)
@@ -328,7 +346,7 @@ fn listed(message: &str) -> BTreeSet<&str> {
 
 #[tokio::test]
 async fn the_fields_that_are_described_are_those_that_are_read() {
-    let server = Server::start().await;
+    let server = Server::with_keys(|_| {}).await;
     let document = Document::of(&server).await;
     let mut shapes = BTreeSet::new();
     for call in document.calls().iter().filter(|call| !call.is_old()) {

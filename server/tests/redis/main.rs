@@ -12,9 +12,11 @@ mod served;
 
 mod alarms;
 mod beanstalk;
+mod keys;
 mod nodes;
 mod proof;
 mod push;
+mod rolling;
 mod start;
 mod watched;
 mod ways;

@@ -38,6 +38,7 @@ IN_WORDS = [
     "target has a user name",
     "is none that can be called",  # a url by its looks, but not to those who call it
     "names a user or a password",
+    "would have expired already",
 ]
 
 

@@ -20,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server of its own, killed at the end if it still runs.
 pub(crate) struct Served {
-    process: Child,
+    pub(crate) process: Child,
     lines: UnboundedReceiver<String>,
     /// The first thing that it says.
     pub(crate) greeting: String,
@@ -47,8 +47,8 @@ impl Served {
             }
         });
         let mut served = Served { process, lines, greeting: String::new(), address: String::new() };
-        let line = served.says("http://").await;
-        let address = line.split("http://").nth(1).and_then(|rest| rest.split(',').next());
+        let line = served.says("listens on http").await;
+        let address = line.split("://").nth(1).and_then(|rest| rest.split(',').next());
         served.address = address.unwrap_or_else(|| panic!("no address in `{line}`")).to_owned();
         served.greeting = line;
         served
@@ -98,7 +98,7 @@ impl Served {
 
     pub(crate) fn caller(&self) -> Caller {
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Caller { client, address: self.address.clone() }
+        Caller { client, address: self.address.clone(), key: None }
     }
 }
 
@@ -115,6 +115,8 @@ impl Drop for Served {
 pub(crate) struct Caller {
     client: Client<HttpConnector, Full<Bytes>>,
     address: String,
+    /// What it is let in by.
+    key: Option<String>,
 }
 
 /// What was answered.
@@ -140,10 +142,18 @@ impl Answer {
 }
 
 impl Caller {
+    /// The same, let in by a key.
+    pub(crate) fn by(&self, key: &str) -> Caller {
+        Caller { key: Some(key.to_owned()), ..self.clone() }
+    }
+
     /// The answer; none if it never came.
     pub(crate) async fn call(&self, method: Method, path: &str, body: &str) -> Option<Answer> {
-        let request =
+        let mut request =
             Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
         let request = request.body(Full::from(body.to_owned())).expect("a request");
         let called = async {
             let (parts, body) = self.client.request(request).await.ok()?.into_parts();

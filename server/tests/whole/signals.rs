@@ -195,3 +195,17 @@ async fn settings_are_read_again_all_or_nothing() {
     assert!(taken(3).await && !taken(4).await);
     served.kill();
 }
+
+#[tokio::test]
+async fn a_key_outlives_a_kill_and_is_asked_for_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("data");
+    let first = Served::start(&place, &[]).await;
+    let made = r#"{"name":"root","scopes":["admin"]}"#;
+    let made = first.caller().post("/v1/keys", made).await.ok(201);
+    let key = made["key"].as_str().unwrap();
+    first.kill();
+    let again = Served::start(&place, &[]).await;
+    assert_eq!(again.caller().get("/v1/topics").await.code(), "unauthorized");
+    again.caller().by(key).get("/v1/topics").await.ok(200);
+}

@@ -1,7 +1,8 @@
-//! This machine: its clock, its limits, its ports.
+//! This machine: its clock, its limits, its ports, its certificates.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hyper::Method;
@@ -12,6 +13,7 @@ use super::Findings;
 use crate::cli::client::{Patience, Refused, Remote};
 use crate::cli::sentence;
 use crate::config::Config;
+use crate::tls::Tls;
 
 /// A moment that has passed for sure: 1 November 2026.
 const PAST_MS: u128 = 1_793_491_200_000;
@@ -60,15 +62,40 @@ pub(super) fn files(config: &Config, findings: &mut Findings) {
 
 /// Whether it can listen where it is told to, or a server does.
 pub(super) fn ports(config: &Config, findings: &mut Findings) {
+    let remedy = "that is right if a Linger runs there; else give another port, or stop what has \
+                  this one";
     if let Some(why) = cannot_listen(config.listen, findings, "port") {
-        running(config.listen, &why, findings);
+        match config.tls.cert {
+            None => running(config.listen, &why, findings),
+            // By which name its certificate is, and who trusts that, is not known here.
+            Some(_) => findings.warning("port", why, remedy),
+        }
     }
     if let Some(address) = config.beanstalkd
         && let Some(why) = cannot_listen(address, findings, "beanstalkd port")
     {
-        let remedy = "that is right if a Linger runs there; else give another port, or stop what \
-                      has this one";
         findings.warning("beanstalkd port", why, remedy);
+    }
+}
+
+/// Whether ports can be served by TLS, if they are to be.
+pub(super) fn certificates(config: &Config, findings: &mut Findings) {
+    let (about, key) = ("TLS", config.tls.key.as_deref());
+    let is_open = |key: &std::path::Path| {
+        key.metadata().is_ok_and(|file| file.permissions().mode() & 0o004 != 0)
+    };
+    match (Tls::open(&config.tls), key) {
+        (Err(why), _) => {
+            let remedy = "put the files right; the user that the server runs as must be able to read \
+                          them";
+            findings.problem(about, sentence(&why), remedy);
+        }
+        (Ok(Some(_)), Some(key)) if is_open(key) => {
+            let says = format!("everybody on this machine can read the key in `{}`", key.display());
+            findings.warning(about, says, "take that from them: chmod o-r");
+        }
+        (Ok(Some(_)), _) => findings.well(about, "the certificate can be used, with its key"),
+        (Ok(None), _) => {}
     }
 }
 

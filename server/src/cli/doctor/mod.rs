@@ -16,7 +16,7 @@ use linger::store::embedded::Durability;
 
 /// Look whether a server would run well here, and say what to do
 ///
-/// Looks at the settings, the clock, the limits of this machine, the ports, and the store: the disk of a
+/// Looks at the settings, the clock, the limits of this machine, the ports, the certificates, and the store: the disk of a
 /// folder, or the settings of Redis. Takes the flags of `linger serve`; changes nothing, and may be run
 /// beside a server. What a folder holds is verified by `linger check`.
 ///
@@ -97,6 +97,7 @@ impl Doctor {
         if let Some(config) = &config {
             machine::files(config, &mut findings);
             machine::ports(config, &mut findings);
+            machine::certificates(config, &mut findings);
             match &config.store {
                 Place::Folder(path) => folder::look(path, config, &mut findings),
                 Place::Redis(url) => redis::look(&url.address, config, &mut findings),

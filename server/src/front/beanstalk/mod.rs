@@ -12,17 +12,20 @@ mod stats;
 mod tube;
 mod tubes;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::limit::Gates;
 use crate::config::Config;
-use crate::listen::Front;
+use crate::listen::{Front, Full, Most};
 use crate::store::Store;
+use crate::stream::Stream;
+use crate::tls::Speaks;
 use parse::Op;
 use tubes::Tubes;
 
@@ -30,11 +33,14 @@ use tubes::Tubes;
 pub(crate) struct Controls {
     config: ArcSwap<Config>,
     draining: AtomicBool,
+    /// Shared with the other port.
+    gates: Arc<Gates>,
 }
 
 impl Controls {
-    pub(crate) fn new(config: Config) -> Controls {
-        Controls { config: ArcSwap::from_pointee(config), draining: AtomicBool::new(false) }
+    pub(crate) fn new(config: Config, gates: Arc<Gates>) -> Controls {
+        let config = ArcSwap::from_pointee(config);
+        Controls { config, draining: AtomicBool::new(false), gates }
     }
 
     /// Takes on other settings: those that may change while the server runs.
@@ -57,6 +63,8 @@ pub(crate) struct Server {
     started: Instant,
     /// Tells one run of a server from another.
     run: u64,
+    /// In which second somebody was last turned away.
+    turned_away_at: AtomicU64,
 }
 
 /// What is counted about commands and connections.
@@ -82,11 +90,29 @@ impl Server {
             tally: Tally::default(),
             started: Instant::now(),
             run,
+            turned_away_at: AtomicU64::new(0),
         }
     }
 
     fn config(&self) -> Guard<Arc<Config>> {
         self.controls.config.load()
+    }
+
+    /// Whether this address may speak the protocol, which knows no keys.
+    fn lets_in(&self, address: IpAddr) -> bool {
+        let config = self.config();
+        match config.beanstalkd_allow.as_slice() {
+            [] => config.insecure || address.to_canonical().is_loopback(),
+            networks => networks.iter().any(|network| network.contains(address)),
+        }
+    }
+
+    /// Tells the log, once a second at most.
+    fn tell_turned_away(&self, address: IpAddr) {
+        let now = self.started.elapsed().as_secs() + 1;
+        if self.turned_away_at.swap(now, Ordering::Relaxed) != now {
+            tracing::warn!(%address, "the beanstalkd port is not for this address; see beanstalkd_allow");
+        }
     }
 
     fn is_draining(&self) -> bool {
@@ -101,20 +127,39 @@ impl Server {
 }
 
 impl Front for Server {
-    fn connections_max(&self) -> usize {
-        self.config().limits.connections
+    fn connections_max(&self) -> Most {
+        self.config().limits.most_connections()
     }
 
     fn drain(&self) -> Duration {
         self.config().drain
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, stopping: CancellationToken) {
+    fn speaks(&self) -> Speaks {
+        Speaks::Beanstalkd
+    }
+
+    fn first_time(&self) -> Duration {
+        self.config().limits.header_time
+    }
+
+    async fn serve(self: Arc<Self>, stream: Stream, stopping: CancellationToken) {
+        // One that is gone already has no address.
+        let Ok(peer) = stream.peer_addr() else { return };
+        if !self.lets_in(peer.ip()) {
+            self.tell_turned_away(peer.ip());
+            return;
+        }
         connection::serve(self, stream, stopping).await;
     }
 
-    fn refusal(&self) -> String {
+    fn refusal(&self, _: Full) -> String {
         reply::OUT_OF_MEMORY.as_str().to_owned()
+    }
+
+    fn tls_wanted(&self) -> String {
+        // The protocol has no word for it.
+        reply::INTERNAL_ERROR.as_str().to_owned()
     }
 }
 

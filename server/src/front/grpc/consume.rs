@@ -3,6 +3,7 @@
 //! One settlement is under way at a time, and what comes up meanwhile goes along with the next: the
 //! more there is to do, the more goes into one write. Pops go on beside it.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,7 +22,8 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use super::{Deadline, out_of_time, read, status, write};
-use crate::caller::Caller;
+use crate::auth::{self, Caller};
+use crate::caller::Caller as Author;
 use crate::front::app::App;
 use crate::front::limit::Waiting;
 use crate::front::next_owner;
@@ -47,7 +49,7 @@ type Work<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 pub(super) struct Consuming {
     app: Arc<App>,
     store: Arc<Store>,
-    caller: Caller,
+    author: Author,
     _waiting: Waiting,
     requests: Streaming<pb::ConsumeRequest>,
     /// Whether the client has said all it has to say.
@@ -59,6 +61,10 @@ pub(super) struct Consuming {
     credit: u32,
     /// Jobs that were handed to the client and not settled yet, as far as is known.
     held: u64,
+    /// The numbers of those, if the caller's key is for some topics alone: others are not settled.
+    given: Option<HashSet<u64>>,
+    /// Comes when the caller's key does not hold any more.
+    ended: Pin<Box<dyn Future<Output = Error> + Send>>,
     popping: Option<Work<Vec<Delivery>>>,
     /// Jobs that did not fit into a message.
     rest: std::vec::IntoIter<Delivery>,
@@ -80,6 +86,7 @@ struct Settling {
 /// Reads the first request and begins.
 pub(super) async fn begin(
     app: &Arc<App>,
+    caller: Caller,
     mut requests: Streaming<pb::ConsumeRequest>,
     deadline: Option<Deadline>,
 ) -> Result<Consuming, Status> {
@@ -96,11 +103,12 @@ pub(super) async fn begin(
     let begun = || {
         let topics = read::topics(&subscribe.topics)?;
         app.check_topics(&topics)?;
+        caller.check_topics(&topics)?;
         let owner = next_owner();
         let mut consuming = Consuming {
             app: app.clone(),
             store: app.store()?.clone(),
-            caller: Caller::of_this_call(),
+            author: Author::of_this_call(),
             _waiting: Waiting::enter(app)?,
             requests,
             is_half_closed: false,
@@ -110,6 +118,8 @@ pub(super) async fn begin(
             owner,
             credit: 0,
             held: 0,
+            given: matches!(caller.topics(), auth::Topics::These(_)).then(HashSet::new),
+            ended: Box::pin(async move { caller.ended().await }),
             popping: None,
             rest: Vec::new().into_iter(),
             unsettled: Vec::new(),
@@ -146,7 +156,11 @@ impl Consuming {
             return Err(Error::invalid("credit", message));
         }
         let settlements = request.settlements.into_iter();
-        self.unsettled.extend(settlements.map(|one| (one.number, settle(one))));
+        let given = &self.given;
+        self.unsettled.extend(settlements.map(|one| {
+            let is_given = given.as_ref().is_none_or(|given| given.contains(&one.number));
+            (one.number, if is_given { settle(one) } else { Err(not_given()) })
+        }));
         Ok(())
     }
 
@@ -184,6 +198,9 @@ impl Consuming {
                     Err(why) => matches!(why.code(), Code::LeaseLost | Code::NotFound),
                 };
                 self.held = self.held.saturating_sub(is_gone.into());
+                if is_gone && let Some(given) = &mut self.given {
+                    given.remove(&number);
+                }
                 let error = result.err().as_ref().map(status::item);
                 settled.push(pb::Settled { number, error });
             }
@@ -201,8 +218,8 @@ impl Consuming {
                 Err(why) => each.push((number, false, Some(why))),
             }
         }
-        let (store, caller) = (self.store.clone(), self.caller.clone());
-        let work = Box::pin(caller.scope(async move { store.settle(settles).await }));
+        let (store, author) = (self.store.clone(), self.author.clone());
+        let work = Box::pin(author.scope(async move { store.settle(settles).await }));
         Settling { work, each }
     }
 
@@ -223,14 +240,17 @@ impl Consuming {
                     terms: self.terms,
                     room: None,
                 };
-                let (store, caller) = (self.store.clone(), self.caller.clone());
-                Box::pin(caller.scope(async move { store.pop(ask).await }))
+                let (store, author) = (self.store.clone(), self.author.clone());
+                Box::pin(author.scope(async move { store.pop(ask).await }))
             });
             let Poll::Ready(jobs) = popping.as_mut().poll(context) else { return Ok(Vec::new()) };
             self.popping = None;
             let jobs = jobs?;
             self.credit = self.credit.saturating_sub(jobs.len() as u32);
             self.held += jobs.len() as u64;
+            if let Some(given) = &mut self.given {
+                given.extend(jobs.iter().map(|job| job.job.number));
+            }
             self.rest = jobs.into_iter();
         }
         let (mut message, mut bytes) = (Vec::with_capacity(self.rest.len()), 0);
@@ -252,6 +272,9 @@ impl Consuming {
             && deadline.as_mut().poll(context).is_ready()
         {
             return Poll::Ready(Some(Err(out_of_time())));
+        }
+        if let Poll::Ready(why) = self.ended.as_mut().poll(context) {
+            return Poll::Ready(Some(Err(status::of(why))));
         }
         if !self.is_stopping {
             self.is_stopping = self.stopping.as_mut().poll(context).is_ready();
@@ -278,6 +301,12 @@ impl Consuming {
         }
         Poll::Pending
     }
+}
+
+/// What is said of a job that was not handed to this stream, by one whose key is for some topics.
+fn not_given() -> Error {
+    let message = "the job was not handed to this stream, and the key is for some topics alone";
+    Error::new(Code::Forbidden, message)
 }
 
 /// Reads what became of a job.

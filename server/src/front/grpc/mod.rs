@@ -12,6 +12,7 @@ mod topics;
 mod write;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use linger::error::Error;
+use linger::error::{Code, Error};
 use linger::queue::Delivery;
 use tokio::time::Instant;
 use tonic::Status;
@@ -29,6 +30,9 @@ use tower::util::BoxCloneSyncService;
 
 use super::app::App;
 use super::handed_out::handed_out;
+use crate::auth::Caller;
+use crate::auth::audit::About;
+use crate::auth::table::{self, Needs};
 use crate::proto;
 use crate::silence::Busy;
 use arriving::Arriving;
@@ -70,6 +74,22 @@ pub(super) fn check_role(app: &App, path: &str) -> linger::error::Result<()> {
     if path.starts_with("/grpc.health.v1.Health/") { Ok(()) } else { app.check_api() }
 }
 
+/// Lets a call in that its key allows; answers who calls.
+pub(super) fn admit<B>(
+    app: &App,
+    request: &Request<B>,
+    peer: IpAddr,
+) -> linger::error::Result<Caller> {
+    let needs = table::of_grpc(request.uri().path()).unwrap_or(table::UNKNOWN);
+    app.admit(needs, request.headers(), peer)
+}
+
+/// Who calls. It was put there before anyone looked what the call wants.
+fn caller<T>(request: &tonic::Request<T>) -> linger::error::Result<Caller> {
+    let caller = request.extensions().get::<Caller>().cloned();
+    caller.ok_or_else(|| Error::new(Code::Forbidden, "nobody has looked who calls"))
+}
+
 /// The answer to a call that is refused before anyone looks what it wants.
 pub(super) fn refusal(why: Error) -> Response<Body> {
     status::of(why).into_http()
@@ -91,7 +111,25 @@ impl Grpc {
     }
 
     /// Answers a call, within the time that its caller gives it.
-    pub(super) async fn answer(self, request: Request<Incoming>, busy: Busy) -> Response<Body> {
+    pub(super) async fn answer(
+        self,
+        mut request: Request<Incoming>,
+        busy: Busy,
+        caller: Caller,
+    ) -> Response<Body> {
+        let (app, path) = (self.calls.app.clone(), request.uri().path().to_owned());
+        request.extensions_mut().insert(caller.clone());
+        let mut answer = self.answer_in_time(request, busy).await;
+        let is_admin = table::of_grpc(&path).is_some_and(Needs::is_admin);
+        // A refusal has its status in the head.
+        if is_admin && !answer.headers().contains_key("grpc-status") {
+            let about = answer.extensions_mut().remove::<About>();
+            app.changed(&caller, path[1..].to_owned(), about);
+        }
+        answer
+    }
+
+    async fn answer_in_time(self, request: Request<Incoming>, busy: Busy) -> Response<Body> {
         let Some(time) = timeout(request.headers()) else {
             return self.call(request, busy).await;
         };

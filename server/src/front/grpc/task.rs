@@ -2,7 +2,7 @@
 
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Calls, status};
+use super::{Calls, caller, status};
 use crate::front::task::{self, Count, Wanted};
 use crate::proto::tasks as pb;
 use crate::proto::tasks::delay_queue_server::DelayQueue;
@@ -11,18 +11,23 @@ use linger::error::{Error, Result};
 #[async_trait]
 impl DelayQueue for Calls {
     async fn add(&self, request: Request<pb::AddReq>) -> Result<Response<pb::AddResp>, Status> {
+        let caller = caller(&request).map_err(status::of)?;
         let wanted = wanted(request.into_inner()).map_err(status::of)?;
-        let uid = wanted.add(&self.app).await.map_err(status::of)?;
+        let uid = wanted.add(&self.app, &caller).await.map_err(status::of)?;
         Ok(Response::new(pb::AddResp { uid }))
     }
 
     async fn get(&self, request: Request<pb::RetrieveReq>) -> Result<Response<pb::Task>, Status> {
-        let task = task::look(&self.app, &request.get_ref().uid).await.map_err(status::of)?;
+        let caller = caller(&request).map_err(status::of)?;
+        let task = task::look(&self.app, &caller, &request.get_ref().uid).await;
+        let task = task.map_err(status::of)?;
         Ok(Response::new(shown(task)))
     }
 
     async fn remove(&self, request: Request<pb::RemoveReq>) -> Result<Response<()>, Status> {
-        task::remove(&self.app, &request.get_ref().uid).await.map_err(status::of)?;
+        let caller = caller(&request).map_err(status::of)?;
+        let removed = task::remove(&self.app, &caller, &request.get_ref().uid).await;
+        removed.map_err(status::of)?;
         Ok(Response::new(()))
     }
 }

@@ -20,6 +20,7 @@ use super::error::{Refused, Result};
 use super::read::{self, Fields};
 use super::write::json;
 use super::{App, Route, old, only_post};
+use crate::auth::{Caller, Scope};
 
 /// `POST /` and `POST /v1/command`. What else comes to `/` is the dashboard's.
 pub(crate) fn routes() -> Vec<Route> {
@@ -39,12 +40,15 @@ impl Done {
     }
 }
 
-async fn call(State(app): State<Arc<App>>, request: Request) -> Response {
-    match obey(&app, request).await {
+/// How it refuses.
+pub(crate) fn refuse(refused: Refused) -> Response {
+    old::close_after(&refused, answer(Some(refused.message()), Done::default()))
+}
+
+async fn call(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
+    match obey(&app, &caller, request).await {
         Ok(done) => answer(None, done),
-        Err(refused) => {
-            old::close_after(&refused, answer(Some(refused.message()), Done::default()))
-        }
+        Err(refused) => refuse(refused),
     }
 }
 
@@ -58,7 +62,7 @@ fn answer(error: Option<&str>, done: Done) -> Response {
 }
 
 /// What is unknown in a request is passed over: clients send what their servers made of it.
-async fn obey(app: &Arc<App>, request: Request) -> Result<Done> {
+async fn obey(app: &Arc<App>, caller: &Caller, request: Request) -> Result<Done> {
     const COMMANDS: &str = "\"add\", \"pop\", \"finish\" or \"delete\"";
     let bytes = old::payload(app, request).await?;
     let mut fields = Fields::of_request(read::utf8(&bytes)?)?;
@@ -66,17 +70,20 @@ async fn obey(app: &Arc<App>, request: Request) -> Result<Done> {
         return Err(Refused::invalid("command", format!("command is missing; give {COMMANDS}")));
     };
     match read::text("command", command).as_deref() {
-        Ok("add") => add(app, fields).await,
-        Ok("pop") => pop(app, fields).await,
-        Ok("finish" | "delete") => delete(app, fields).await,
+        Ok("add") => add(app, caller, fields).await,
+        Ok("pop") => pop(app, caller, fields).await,
+        Ok("finish") => delete(app, caller, Scope::Consume, fields).await,
+        Ok("delete") => delete(app, caller, Scope::Add, fields).await,
         _ => Err(read::wrong("command", command, COMMANDS)),
     }
 }
 
-async fn add(app: &App, mut fields: Fields<'_>) -> Result<Done> {
+async fn add(app: &App, caller: &Caller, mut fields: Fields<'_>) -> Result<Done> {
+    caller.check(&[Scope::Add])?;
     let config = app.config();
     let _stay = app.gates.adds.enter(config.limits.requests, "adds")?;
     let topic = fields.read_by("topic", topic)?.unwrap_or_default();
+    caller.check_topic(&topic)?;
     let id: Id = needed("id", fields.read_by("id", id)?)?;
     let delay = needed("delay", fields.read_by("delay", read::duration)?)?;
     let ttr = needed("TTR", fields.given_in_any_case("TTR"))?;
@@ -105,34 +112,40 @@ fn id(name: &'static str, raw: &RawValue) -> Result<Id> {
     Ok(old::name(name, raw)?.parse()?)
 }
 
-async fn pop(app: &App, mut fields: Fields<'_>) -> Result<Done> {
+async fn pop(app: &App, caller: &Caller, mut fields: Fields<'_>) -> Result<Done> {
+    caller.check(&[Scope::Consume])?;
     let topic = fields.read_by("topic", topic)?.unwrap_or_default();
     let wait = fields.read_by("wait", read::duration)?.unwrap_or(Duration::ZERO);
-    let Some(job) = old::pop_one(app, vec![topic], wait).await? else {
+    let Some(job) = old::pop_one(app, caller, vec![topic], wait).await? else {
         return Ok(Done::default());
     };
     Ok(Done { value: Some(old::text_of(job.body()).into_owned()), ..Done::to(job.id()) })
 }
 
 /// Finish and delete are the same here: the job is gone, whatever its state and whoever holds it.
-async fn delete(app: &App, mut fields: Fields<'_>) -> Result<Done> {
+async fn delete(app: &App, caller: &Caller, scope: Scope, mut fields: Fields<'_>) -> Result<Done> {
+    caller.check(&[scope])?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
     let topic = fields.read_by("topic", topic)?;
     let id = fields.read_by("id", id)?.ok_or_else(|| {
         Refused::invalid("id", "id is missing; say which job, by its id and perhaps its topic")
     })?;
     let key = match topic {
-        Some(topic) => Key::Named(topic, id.clone()),
-        None => only_one(app, &id).await?,
+        Some(topic) => {
+            caller.check_topic(&topic)?;
+            Key::Named(topic, id.clone())
+        }
+        None => only_one(app, caller, &id).await?,
     };
     let change = Change::new(key, Action::Delete(Reach::Any));
     app.store()?.change(vec![change]).await?.pop().expect("one answer for one change")?;
     Ok(Done::to(&id))
 }
 
-/// The one job of this id in all topics.
-async fn only_one(app: &App, id: &Id) -> Result<Key> {
-    let found = app.store()?.find(id).await?;
+/// The one job of this id in all topics that the caller may see.
+async fn only_one(app: &App, caller: &Caller, id: &Id) -> Result<Key> {
+    let mut found = app.store()?.find(id).await?;
+    found.retain(|job| caller.sees(&job.spec.topic));
     match &found[..] {
         // By its number: another of that id that has come since is not the one that was found.
         [job] => Ok(Key::Number(job.number)),

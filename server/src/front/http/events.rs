@@ -15,6 +15,7 @@ use super::error::{Refused, Result};
 use super::read;
 use super::request::Asked;
 use super::write::{Object, json};
+use crate::auth::Caller;
 use crate::events::{Events, Kind, Kinds, Line, Order, Query};
 
 /// The most events or sums on a page, and how many there are unless it is said.
@@ -25,7 +26,11 @@ pub(super) const HOURS_MAX: u64 = 31 * 24;
 const HOUR_MS: u64 = 3_600_000;
 
 /// `GET /v1/events`.
-pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Result<Response> {
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    mut asked: Asked,
+) -> Result<Response> {
     let order = match asked.take("order").as_deref() {
         None | Some("newest") => Order::Newest,
         Some("oldest") => Order::Oldest,
@@ -40,8 +45,9 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
         let message = "wait is for events to come; ask with order=oldest";
         return Err(Refused::invalid("wait", message));
     }
+    let topic = asked.take("topic");
     let query = Query {
-        topic: asked.take("topic"),
+        topic,
         id: asked.take("id"),
         kinds: asked.take("kind").map(|text| kinds(&text)).transpose()?.unwrap_or_default(),
         since: asked.time("since")?,
@@ -52,6 +58,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
         from: asked.take("cursor").map(|text| text.parse()).transpose()?,
     };
     asked.end()?;
+    caller.check_asked(query.topic.as_deref())?;
     app.check_wait(wait)?;
     let limits = &app.config().limits;
     let _stay = match wait.is_zero() {
@@ -63,6 +70,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
         page = events.page(query.clone(), wait) => page?,
         // What is there is told.
         () = app.stopping.cancelled() => events.page(query, Duration::ZERO).await?,
+        why = caller.ended(), if !wait.is_zero() => return Err(why.into()),
     };
     Ok(json(StatusCode::OK, |out| {
         out.array("events", |out| {
@@ -159,7 +167,11 @@ enum By {
 type Key = (std::cmp::Reverse<Option<Time>>, Option<String>);
 
 /// `GET /v1/events/sums`.
-pub(crate) async fn sums(State(app): State<Arc<App>>, mut asked: Asked) -> Result<Response> {
+pub(crate) async fn sums(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    mut asked: Asked,
+) -> Result<Response> {
     let topic = asked.take("topic");
     let (since, until) = (asked.time("since")?, asked.time("until")?);
     let by = match asked.take("by").as_deref() {
@@ -175,6 +187,7 @@ pub(crate) async fn sums(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
     let limit = limit(&mut asked)?;
     let after = asked.take("cursor").map(|text| cursor(&text)).transpose()?;
     asked.end()?;
+    caller.check_asked(topic.as_deref())?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
     let events = events(&app)?;
     let until = until.unwrap_or_else(|| events.now().saturating_add_ms(1));

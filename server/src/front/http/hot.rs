@@ -1,6 +1,7 @@
 //! The calls that make up nearly all of the load, straight to what answers them: a way through the
 //! router costs as much as reading and writing the JSON of a job.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::HttpBody;
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use super::error::Result;
 use super::request::{OneJob, payload};
 use super::{App, jobs, work};
+use crate::auth::table;
 
 /// One of these calls, with the names in its path.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,8 +22,23 @@ enum Call<'a> {
     Finish { topic: &'a str, id: &'a str },
 }
 
+impl Call<'_> {
+    /// Its path in the API's description.
+    fn path(&self) -> &'static str {
+        match self {
+            Call::Add => "/v1/jobs",
+            Call::Pop { .. } => "/v1/topics/{topic}/pop",
+            Call::Finish { .. } => "/v1/topics/{topic}/jobs/{id}/finish",
+        }
+    }
+}
+
 /// Answers the request if it is one of these; gives it back if not.
-pub(crate) async fn answer<B>(app: &Arc<App>, request: Request<B>) -> Result<Response, Request<B>>
+pub(crate) async fn answer<B>(
+    app: &Arc<App>,
+    request: Request<B>,
+    peer: IpAddr,
+) -> Result<Response, Request<B>>
 where
     B: HttpBody<Data = Bytes> + Unpin,
     B::Error: Into<axum::BoxError>,
@@ -32,30 +49,39 @@ where
     if call(request.uri().path()).is_none() {
         return Err(request);
     }
-    Ok(act(app, request).await.unwrap_or_else(IntoResponse::into_response))
+    Ok(act(app, request, peer).await.unwrap_or_else(IntoResponse::into_response))
 }
 
-async fn act<B>(app: &Arc<App>, request: Request<B>) -> Result<Response>
+async fn act<B>(app: &Arc<App>, request: Request<B>, peer: IpAddr) -> Result<Response>
 where
     B: HttpBody<Data = Bytes> + Unpin,
     B::Error: Into<axum::BoxError>,
 {
     let (parts, body) = request.into_parts();
-    match call(parts.uri.path()).expect("it is one of these") {
-        Call::Add => {
-            let bytes = payload(app, &parts, body).await?;
-            jobs::add_all(app, &parts.headers, &bytes).await
+    let call = call(parts.uri.path()).expect("it is one of these");
+    let needs = table::of_http(&parts.method, call.path()).unwrap_or(table::UNKNOWN);
+    let caller = app.admit(needs, &parts.headers, peer)?;
+    let done = async {
+        match call {
+            Call::Add => {
+                let bytes = payload(app, &parts, body).await?;
+                jobs::add_all(app, &caller, &parts.headers, &bytes).await
+            }
+            Call::Pop { topic } => {
+                let topic = topic.parse()?;
+                caller.check_topic(&topic)?;
+                work::pop_one(app, &caller, topic, &payload(app, &parts, body).await?).await
+            }
+            Call::Finish { topic, id } => {
+                let topic = topic.parse()?;
+                caller.check_topic(&topic)?;
+                let job = OneJob(topic, id.parse()?);
+                let bytes = payload(app, &parts, body).await?;
+                work::act_on(app, job, "finish", &bytes).await
+            }
         }
-        Call::Pop { topic } => {
-            let topic = topic.parse()?;
-            work::pop_one(app, topic, &payload(app, &parts, body).await?).await
-        }
-        Call::Finish { topic, id } => {
-            let job = OneJob(topic.parse()?, id.parse()?);
-            let bytes = payload(app, &parts, body).await?;
-            work::act_on(app, job, "finish", &bytes).await
-        }
-    }
+    };
+    caller.doing(done).await
 }
 
 /// Which of these calls a path is. Names that are written in code are left to the router.

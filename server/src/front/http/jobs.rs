@@ -16,25 +16,41 @@ use super::read::{self, Fields};
 use super::request::{Asked, OneJob, Payload, payload};
 use super::shape;
 use super::write::{json, json_array};
+use crate::auth::Caller;
 use crate::front::unnamed::Unnamed;
 
 /// `POST /v1/jobs`: one job, or many.
-pub(crate) async fn add(State(app): State<Arc<App>>, request: Request) -> Result<Response> {
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response> {
     let (parts, body) = request.into_parts();
     let bytes = payload(&app, &parts, body).await?;
-    add_all(&app, &parts.headers, &bytes).await
+    add_all(&app, &caller, &parts.headers, &bytes).await
 }
 
 /// Adds the job, or the jobs, of a request.
-pub(crate) async fn add_all(app: &App, headers: &HeaderMap, bytes: &[u8]) -> Result<Response> {
+pub(crate) async fn add_all(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    bytes: &[u8],
+) -> Result<Response> {
     let config = app.config();
     let limits = &config.limits;
     let _stay = app.gates.adds.enter(limits.requests, "adds")?;
     let store = app.store()?;
     let text = read::utf8(bytes)?;
     let (now, key) = (store.clock().now().time(), idempotency_key(headers)?);
+    // Libraries send it unasked, so what is no trace is passed over.
+    let trace = headers.get("traceparent").and_then(|given| given.to_str().ok()?.parse().ok());
     let read = |text: &str, unnamed: Unnamed<'_>| {
-        shape::new_job(Fields::of_request(text)?, unnamed, now, limits.body_bytes)
+        let fields = Fields::of_request(text)?;
+        let mut job = shape::new_job(fields, unnamed, now, limits.body_bytes)?;
+        caller.check_topic(&job.spec.topic)?;
+        job.spec.traceparent = job.spec.traceparent.or_else(|| trace.clone());
+        Ok(job)
     };
     if !read::is_array(text) {
         let job = read(text, Unnamed { key, at: None })?;
@@ -125,9 +141,10 @@ pub(crate) async fn history(
     }))
 }
 
-/// `GET /v1/jobs/{id}`: the jobs of this id in all topics.
+/// `GET /v1/jobs/{id}`: the jobs of this id in all topics that the caller may see.
 pub(crate) async fn find(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Path(id): Path<String>,
     asked: Asked,
 ) -> Result<Response> {
@@ -135,7 +152,8 @@ pub(crate) async fn find(
     let config = app.config();
     let _stay = app.gates.calls.enter(config.limits.requests, "requests")?;
     let id: Id = id.parse()?;
-    let jobs = app.store()?.find(&id).await?;
+    let mut jobs = app.store()?.find(&id).await?;
+    jobs.retain(|job| caller.sees(&job.spec.topic));
     Ok(json(StatusCode::OK, |out| {
         out.array("jobs", |out| {
             for job in &jobs {

@@ -1,6 +1,7 @@
 //! The HTTP front: JSON in, JSON out.
 
 mod alarms;
+mod audit;
 mod backup;
 mod command;
 mod dashboard;
@@ -8,8 +9,10 @@ mod destinations;
 mod error;
 mod errors;
 mod events;
+mod guard;
 mod hot;
 mod jobs;
+mod keys;
 pub(crate) mod lines;
 mod metrics;
 mod nodes;
@@ -30,6 +33,7 @@ mod write;
 
 pub(crate) use shape::ended;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -44,6 +48,7 @@ use tower::Service;
 
 use super::app::App;
 use error::Refused;
+use guard::{Peer, guarded};
 use write::json;
 
 /// What a server answers that does not have the role api.
@@ -54,10 +59,14 @@ type Route = (&'static str, MethodRouter<Arc<App>>);
 
 /// All the routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    joined(routes())
-        .merge(old::switched(&app, joined(command::routes()), |fronts| fronts.command))
-        .merge(old::switched(&app, joined(ouqiang::routes()), |fronts| fronts.ouqiang))
-        .merge(old::switched(&app, joined(tasks::routes()), |fronts| fronts.tasks))
+    let guarded = |routes, refuse| guarded(&app, routes, refuse);
+    let command = guarded(command::routes(), command::refuse);
+    let ouqiang = guarded(ouqiang::routes(), ouqiang::refuse);
+    let tasks = guarded(tasks::routes(), tasks::refuse);
+    guarded(routes(), IntoResponse::into_response)
+        .merge(old::switched(&app, command, |fronts| fronts.command))
+        .merge(old::switched(&app, ouqiang, |fronts| fronts.ouqiang))
+        .merge(old::switched(&app, tasks, |fronts| fronts.tasks))
         .fallback(no_route)
         .with_state(app)
 }
@@ -67,28 +76,29 @@ pub(crate) async fn answer(
     app: &Arc<App>,
     mut router: Router,
     request: Request<Incoming>,
+    peer: IpAddr,
 ) -> Response {
     if !WITHOUT_API.contains(&request.uri().path())
         && let Err(why) = app.check_api()
     {
         return refusal(why);
     }
-    match hot::answer(app, request).await {
+    match hot::answer(app, request, peer).await {
         Ok(answer) => answer,
-        Err(request) => match router.call(request.map(Body::new)).await {
-            Ok(answer) => answer,
-            Err(never) => match never {},
-        },
+        Err(request) => {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer));
+            match router.call(request).await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            }
+        }
     }
 }
 
 /// The answer to a request that is refused before anyone looks what it wants.
 pub(crate) fn refusal(why: Error) -> Response {
     Refused::from(why).into_response()
-}
-
-fn joined(routes: Vec<Route>) -> Router<Arc<App>> {
-    routes.into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods))
 }
 
 fn routes() -> Vec<Route> {
@@ -100,6 +110,10 @@ fn routes() -> Vec<Route> {
         ("/v1/jobs/{id}", get(jobs::find).fallback(only_get)),
         ("/v1/pop", post(work::pop_many).fallback(only_post)),
         ("/v1/due", get(topics::due).fallback(only_get)),
+        ("/v1/keys", get(keys::list).post(keys::add).fallback(only_list)),
+        ("/v1/keys/{key}", delete(keys::revoke).fallback(only_delete)),
+        ("/v1/whoami", get(keys::whoami).fallback(only_get)),
+        ("/v1/audit", get(audit::list).fallback(only_get)),
         ("/v1/secrets", get(secrets::list).post(secrets::add).fallback(only_list)),
         ("/v1/secrets/{secret}", delete(secrets::delete).fallback(only_delete)),
         ("/v1/topics", get(topics::list).fallback(only_get)),

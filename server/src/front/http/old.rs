@@ -22,6 +22,7 @@ use serde_json::value::RawValue;
 use super::error::{Refused, Result};
 use super::request::Payload;
 use super::{App, no_route, read};
+use crate::auth::Caller;
 use crate::config::Fronts;
 
 /// Routes that are there only while a setting says so.
@@ -68,12 +69,15 @@ pub(crate) fn name(field: &'static str, raw: &RawValue) -> Result<String> {
 /// Pops one job, waiting for it as long as is asked for and allowed.
 pub(crate) async fn pop_one(
     app: &App,
+    caller: &Caller,
     topics: Vec<Topic>,
     wait: Duration,
 ) -> Result<Option<Delivery>> {
+    caller.check_topics(&topics)?;
     let wait = wait.min(app.config().limits.wait);
     let (from, terms) = (Source::These(topics), Terms::default());
-    Ok(app.take(Ask { from, lane: Lane::Pull, max: 1, wait, terms, room: None }).await?.pop())
+    let ask = Ask { from, lane: Lane::Pull, max: 1, wait, terms, room: None };
+    Ok(app.take(caller, ask).await?.pop())
 }
 
 /// A body as text: JSON as it was written, and bytes that are no text in base64, since any

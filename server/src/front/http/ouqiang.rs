@@ -23,6 +23,7 @@ use super::error::{Refused, Result};
 use super::read::{self, Fields};
 use super::write::{Object, json};
 use super::{App, Route, old};
+use crate::auth::Caller;
 
 /// How long a pop waits for a job: what the clients' own time limits allow for.
 const WAIT: Duration = Duration::from_secs(178);
@@ -61,6 +62,11 @@ fn answer<T>(result: Result<T>, data: impl FnOnce(&mut Object<'_>, T)) -> Respon
     }
 }
 
+/// How it refuses.
+pub(crate) fn refuse(refused: Refused) -> Response {
+    answer(Err(refused), no_data)
+}
+
 fn no_data(out: &mut Object<'_>, (): ()) {
     out.raw("data", b"null");
 }
@@ -95,17 +101,18 @@ fn seconds(
     }
 }
 
-async fn push(State(app): State<Arc<App>>, request: Request) -> Response {
-    answer(add(&app, request).await, no_data)
+async fn push(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
+    answer(add(&app, &caller, request).await, no_data)
 }
 
-async fn add(app: &Arc<App>, request: Request) -> Result<()> {
+async fn add(app: &Arc<App>, caller: &Caller, request: Request) -> Result<()> {
     let bytes = payload(app, request).await?;
     let config = app.config();
     let _stay = app.gates.adds.enter(config.limits.requests, "adds")?;
     let mut fields = Fields::of_request(read::utf8(&bytes)?)?;
     let id: Id = trimmed(&mut fields, "id")?.parse()?;
     let topic: Topic = trimmed(&mut fields, "topic")?.parse()?;
+    caller.check_topic(&topic)?;
     let delay = seconds(&mut fields, "delay", DELAY)?;
     let ttr = seconds(&mut fields, "ttr", TTR)?;
     let body = fields.given_in_any_case("body").map(|raw| read::text("body", raw)).transpose()?;
@@ -120,8 +127,8 @@ async fn add(app: &Arc<App>, request: Request) -> Result<()> {
     Ok(())
 }
 
-async fn pop(State(app): State<Arc<App>>, request: Request) -> Response {
-    answer(take(&app, request).await, |out, job| match job {
+async fn pop(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
+    answer(take(&app, &caller, request).await, |out, job| match job {
         None => no_data(out, ()),
         Some(job) => out.object("data", |out| {
             out.text("id", job.id().as_str());
@@ -130,7 +137,7 @@ async fn pop(State(app): State<Arc<App>>, request: Request) -> Response {
     })
 }
 
-async fn take(app: &Arc<App>, request: Request) -> Result<Option<Delivery>> {
+async fn take(app: &Arc<App>, caller: &Caller, request: Request) -> Result<Option<Delivery>> {
     let bytes = payload(app, request).await?;
     let mut fields = Fields::of_request(read::utf8(&bytes)?)?;
     let list = trimmed(&mut fields, "topic")?;
@@ -140,21 +147,23 @@ async fn take(app: &Arc<App>, request: Request) -> Result<Option<Delivery>> {
         let message = "topic is empty; give one, or several with commas between them";
         return Err(Refused::invalid("topic", message));
     }
-    old::pop_one(app, topics, WAIT).await
+    old::pop_one(app, caller, topics, WAIT).await
 }
 
 /// Finish and delete are the same here, and so is whether there was such a job.
-async fn delete(State(app): State<Arc<App>>, request: Request) -> Response {
-    answer(remove(&app, request).await, no_data)
+async fn delete(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
+    answer(remove(&app, &caller, request).await, no_data)
 }
 
-async fn remove(app: &Arc<App>, request: Request) -> Result<()> {
+async fn remove(app: &Arc<App>, caller: &Caller, request: Request) -> Result<()> {
     let id = id(app, request).await?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
     let store = app.store()?;
-    // An id is known without its topic here: whatever is called so is meant.
+    // An id is known without its topic here: whatever is called so is meant, of what may be seen.
     let change = |job: JobInfo| Change::new(Key::Number(job.number), Action::Delete(Reach::Any));
-    let changes: Vec<Change> = store.find(&id).await?.into_iter().map(change).collect();
+    let mut found = store.find(&id).await?;
+    found.retain(|job| caller.sees(&job.spec.topic));
+    let changes: Vec<Change> = found.into_iter().map(change).collect();
     for changed in store.change(changes).await? {
         match changed {
             Err(error) if error.code() != Code::NotFound => return Err(error.into()),
@@ -170,8 +179,8 @@ async fn id(app: &Arc<App>, request: Request) -> Result<Id> {
     Ok(trimmed(&mut fields, "id")?.parse()?)
 }
 
-async fn get(State(app): State<Arc<App>>, request: Request) -> Response {
-    answer(look(&app, request).await, |out, found| match found {
+async fn get(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
+    answer(look(&app, &caller, request).await, |out, found| match found {
         None => no_data(out, ()),
         Some((job, ttr)) => out.object("data", |out| {
             out.text("topic", job.spec.topic.as_str());
@@ -184,14 +193,14 @@ async fn get(State(app): State<Arc<App>>, request: Request) -> Response {
 }
 
 /// The job that was pushed last by this id, and its time to run.
-async fn look(app: &Arc<App>, request: Request) -> Result<Option<(JobInfo, Ttr)>> {
+async fn look(app: &Arc<App>, caller: &Caller, request: Request) -> Result<Option<(JobInfo, Ttr)>> {
     let id = id(app, request).await?;
     let config = app.config();
     let _stay = app.gates.calls.enter(config.limits.requests, "requests")?;
     let store = app.store()?;
     let mut found = store.find(&id).await?;
     // What is finished is gone in this dialect, though it be kept for others to see.
-    found.retain(|job| job.stage != Stage::Finished);
+    found.retain(|job| job.stage != Stage::Finished && caller.sees(&job.spec.topic));
     let Some(job) = found.pop() else { return Ok(None) };
     if let Some(ttr) = job.spec.ttr {
         return Ok(Some((job, ttr)));

@@ -16,6 +16,7 @@ use super::read::{self, Fields};
 use super::request::Asked;
 use super::write::{Object, json};
 use super::{App, Route, old, wrong_method};
+use crate::auth::Caller;
 use crate::front::task::{self, Count, Task, Wanted};
 
 /// `/task/add`, `/task/get` and `/task/remove`.
@@ -53,13 +54,18 @@ fn answer(result: Result<Response>) -> Response {
     result.unwrap_or_else(|refused| bare(refused.into_response()))
 }
 
-async fn add(State(app): State<Arc<App>>, request: Request) -> Response {
-    answer(try_add(&app, request).await)
+/// How it refuses.
+pub(crate) fn refuse(refused: Refused) -> Response {
+    answer(Err(refused))
 }
 
-async fn try_add(app: &Arc<App>, request: Request) -> Result<Response> {
+async fn add(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
+    answer(try_add(&app, &caller, request).await)
+}
+
+async fn try_add(app: &Arc<App>, caller: &Caller, request: Request) -> Result<Response> {
     let bytes = old::payload(app, request).await?;
-    let uid = wanted(Fields::of_request(read::utf8(&bytes)?)?)?.add(app).await?;
+    let uid = wanted(Fields::of_request(read::utf8(&bytes)?)?)?.add(app, caller).await?;
     Ok(json(StatusCode::OK, |out| out.text("uid", &uid)))
 }
 
@@ -94,21 +100,21 @@ fn time(name: &'static str, raw: &RawValue) -> Result<(u64, Count)> {
     Ok((seconds.unwrap_or(0), count))
 }
 
-async fn look(State(app): State<Arc<App>>, request: Request) -> Response {
-    answer(try_look(&app, request).await)
+async fn look(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
+    answer(try_look(&app, &caller, request).await)
 }
 
-async fn try_look(app: &Arc<App>, request: Request) -> Result<Response> {
-    let task = task::look(app, &uid(app, request).await?).await?;
+async fn try_look(app: &Arc<App>, caller: &Caller, request: Request) -> Result<Response> {
+    let task = task::look(app, caller, &uid(app, request).await?).await?;
     Ok(json(StatusCode::OK, |out| put_task(out, &task)))
 }
 
-async fn remove(State(app): State<Arc<App>>, request: Request) -> Response {
-    answer(try_remove(&app, request).await)
+async fn remove(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Response {
+    answer(try_remove(&app, &caller, request).await)
 }
 
-async fn try_remove(app: &Arc<App>, request: Request) -> Result<Response> {
-    task::remove(app, &uid(app, request).await?).await?;
+async fn try_remove(app: &Arc<App>, caller: &Caller, request: Request) -> Result<Response> {
+    task::remove(app, caller, &uid(app, request).await?).await?;
     Ok(StatusCode::OK.into_response())
 }
 

@@ -21,6 +21,8 @@ use super::request::{Asked, InTopic, Payload};
 use super::shape;
 use super::work::STATES;
 use super::write::{Object, json};
+use crate::auth::Caller;
+use crate::front::shown_to;
 
 /// How many are listed if nobody says.
 const LIMIT_DEFAULT: usize = 100;
@@ -28,7 +30,11 @@ const LIMIT_DEFAULT: usize = 100;
 const BUCKETS_DEFAULT: u32 = 24;
 
 /// `GET /v1/topics`.
-pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Result<Response> {
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    mut asked: Asked,
+) -> Result<Response> {
     let prefix = asked.take("prefix").unwrap_or_default().into();
     let limit = asked.number("limit")?.unwrap_or(LIMIT_DEFAULT);
     let after = asked.take("cursor").map(|text| text.parse()).transpose();
@@ -36,10 +42,10 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
         after.map_err(|_| Refused::invalid("cursor", "cursor is not one that was given out"))?;
     asked.end()?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
-    let topics = app.store()?.topics(Topics::Page { prefix, after, limit }).await?;
+    let topics = app.topics_for(&caller, prefix, after, limit).await?;
     Ok(json(StatusCode::OK, |out| {
         out.array("topics", |out| {
-            topics.iter().for_each(|topic| out.object(|out| put_topic(out, topic)));
+            topics.iter().for_each(|topic| out.object(|out| put_topic(out, &caller, topic)));
         });
         if topics.len() == limit
             && let Some(last) = topics.last()
@@ -52,13 +58,14 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
 /// `GET /v1/topics/{topic}`.
 pub(crate) async fn look(
     State(app): State<Arc<App>>,
+    caller: Caller,
     InTopic(topic): InTopic,
     asked: Asked,
 ) -> Result<Response> {
     asked.end()?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
     let info = info(&app, topic).await?;
-    Ok(json(StatusCode::OK, |out| put_topic(out, &info)))
+    Ok(json(StatusCode::OK, |out| put_topic(out, &caller, &info)))
 }
 
 async fn info(app: &App, topic: Topic) -> Result<TopicInfo> {
@@ -70,12 +77,13 @@ async fn info(app: &App, topic: Topic) -> Result<TopicInfo> {
 /// `PUT /v1/topics/{topic}`: these settings in place of all it had.
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
+    caller: Caller,
     InTopic(topic): InTopic,
     Payload(bytes): Payload,
 ) -> Result<Response> {
     let settings = read_settings(Fields::of_request(read::utf8(&bytes)?)?)?;
     configure(&app, &topic, TopicChange::Set(Box::new(settings))).await?;
-    shown(&app, topic).await
+    shown(&app, &caller, topic).await
 }
 
 pub(super) fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
@@ -94,6 +102,10 @@ pub(super) fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
         concurrency: fields.read_by("concurrency", |name, raw| {
             NonZeroU32::new(read::small(name, raw)?)
                 .ok_or_else(|| read::wrong(name, raw, "1 or more, or pause the topic"))
+        })?,
+        jobs_max: fields.read_by("jobs_max", |name, raw| {
+            NonZeroU32::new(read::small(name, raw)?)
+                .ok_or_else(|| read::wrong(name, raw, "1 or more, or leave it out"))
         })?,
         partitions: fields.read_by("partitions", |name, raw| {
             Partitions::new(read::small(name, raw)?)
@@ -132,6 +144,7 @@ pub(crate) async fn forget(
 /// `POST /v1/topics/{topic}/pause`.
 pub(crate) async fn pause(
     State(app): State<Arc<App>>,
+    caller: Caller,
     InTopic(topic): InTopic,
     Payload(bytes): Payload,
 ) -> Result<Response> {
@@ -139,18 +152,19 @@ pub(crate) async fn pause(
     let length = fields.read_by("for", read::duration)?;
     fields.end()?;
     configure(&app, &topic, TopicChange::Pause(length)).await?;
-    shown(&app, topic).await
+    shown(&app, &caller, topic).await
 }
 
 /// `POST /v1/topics/{topic}/resume`.
 pub(crate) async fn resume(
     State(app): State<Arc<App>>,
+    caller: Caller,
     InTopic(topic): InTopic,
     Payload(bytes): Payload,
 ) -> Result<Response> {
     Fields::of_request(read::utf8(&bytes)?)?.end()?;
     configure(&app, &topic, TopicChange::Resume).await?;
-    shown(&app, topic).await
+    shown(&app, &caller, topic).await
 }
 
 /// `POST /v1/topics/{topic}/empty`.
@@ -170,10 +184,10 @@ async fn configure(app: &App, topic: &Topic, change: TopicChange) -> Result<u64>
 }
 
 /// The topic after a change; one that nothing names any more is told by its name.
-async fn shown(app: &App, topic: Topic) -> Result<Response> {
+async fn shown(app: &App, caller: &Caller, topic: Topic) -> Result<Response> {
     let info = app.store()?.topics(Topics::One(topic.clone())).await?.pop();
     Ok(json(StatusCode::OK, |out| match &info {
-        Some(info) => put_topic(out, info),
+        Some(info) => put_topic(out, caller, info),
         None => out.text("topic", topic.as_str()),
     }))
 }
@@ -217,8 +231,16 @@ pub(crate) async fn browse(
 }
 
 /// `GET /v1/due`: what falls due when.
-pub(crate) async fn due(State(app): State<Arc<App>>, mut asked: Asked) -> Result<Response> {
-    let topic = asked.take("topic").map(|text| text.parse()).transpose()?;
+pub(crate) async fn due(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    mut asked: Asked,
+) -> Result<Response> {
+    let topic: Option<Topic> = asked.take("topic").map(|text| text.parse()).transpose()?;
+    match &topic {
+        Some(topic) => caller.check_topic(topic)?,
+        None => caller.check_all_topics()?,
+    }
     let (from, to) = (asked.time("from")?, asked.time("to")?);
     let buckets = asked.number("buckets")?.unwrap_or(BUCKETS_DEFAULT);
     asked.end()?;
@@ -242,7 +264,7 @@ pub(crate) async fn due(State(app): State<Arc<App>>, mut asked: Asked) -> Result
     }))
 }
 
-fn put_topic(out: &mut Object<'_>, info: &TopicInfo) {
+fn put_topic(out: &mut Object<'_>, caller: &Caller, info: &TopicInfo) {
     out.text("topic", info.topic.as_str());
     out.flag("paused", info.paused.is_some());
     if let Some(PausedFor::Only(left)) = info.paused {
@@ -251,7 +273,8 @@ fn put_topic(out: &mut Object<'_>, info: &TopicInfo) {
     out.object("counts", |out| put_counts(out, &info.counts));
     out.number("waiting", info.waiting);
     out.number("added", info.added);
-    out.object("settings", |out| put_settings(out, &info.settings));
+    let settings = shown_to(caller, &info.settings);
+    out.object("settings", |out| put_settings(out, &settings));
 }
 
 pub(super) fn put_counts(out: &mut Object<'_>, counts: &Counts) {
@@ -305,6 +328,9 @@ pub(super) fn put_settings(out: &mut Object<'_>, settings: &Settings) {
     }
     if let Some(concurrency) = settings.concurrency {
         out.number("concurrency", concurrency.get().into());
+    }
+    if let Some(jobs_max) = settings.jobs_max {
+        out.number("jobs_max", jobs_max.get().into());
     }
     if let Some(partitions) = settings.partitions {
         out.number("partitions", partitions.get().into());

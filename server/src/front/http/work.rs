@@ -25,6 +25,7 @@ use super::read::{self, Fields};
 use super::request::{InTopic, InTopicDo, OneJob, OneJobDo, Payload};
 use super::shape;
 use super::write::{json, json_answer, json_bytes};
+use crate::auth::Caller;
 use crate::front::handed_out::handed_out;
 
 /// What a worker says if it says nothing.
@@ -33,20 +34,27 @@ const NO_REASON: &str = "failed without a word";
 /// `POST /v1/topics/{topic}/pop`.
 pub(crate) async fn pop(
     State(app): State<Arc<App>>,
+    caller: Caller,
     InTopic(topic): InTopic,
     Payload(bytes): Payload,
 ) -> Result<Response> {
-    pop_one(&app, topic, &bytes).await
+    pop_one(&app, &caller, topic, &bytes).await
 }
 
 /// Pops from one topic.
-pub(crate) async fn pop_one(app: &Arc<App>, topic: Topic, bytes: &[u8]) -> Result<Response> {
-    pop_from(app, vec![topic], Fields::of_request(read::utf8(bytes)?)?).await
+pub(crate) async fn pop_one(
+    app: &Arc<App>,
+    caller: &Caller,
+    topic: Topic,
+    bytes: &[u8],
+) -> Result<Response> {
+    pop_from(app, caller, vec![topic], Fields::of_request(read::utf8(bytes)?)?).await
 }
 
 /// `POST /v1/pop`: over several topics.
 pub(crate) async fn pop_many(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Payload(bytes): Payload,
 ) -> Result<Response> {
     let mut fields = Fields::of_request(read::utf8(&bytes)?)?;
@@ -54,7 +62,8 @@ pub(crate) async fn pop_many(
         Refused::invalid("topics", "topics is missing; give a list such as [\"a\", \"b\"]")
     })?;
     app.check_topics(&topics)?;
-    pop_from(&app, topics, fields).await
+    caller.check_topics(&topics)?;
+    pop_from(&app, &caller, topics, fields).await
 }
 
 pub(crate) fn topics(name: &'static str, raw: &RawValue) -> Result<Vec<Topic>> {
@@ -65,7 +74,12 @@ pub(crate) fn topics(name: &'static str, raw: &RawValue) -> Result<Vec<Topic>> {
     Ok(topics?)
 }
 
-async fn pop_from(app: &Arc<App>, topics: Vec<Topic>, mut fields: Fields<'_>) -> Result<Response> {
+async fn pop_from(
+    app: &Arc<App>,
+    caller: &Caller,
+    topics: Vec<Topic>,
+    mut fields: Fields<'_>,
+) -> Result<Response> {
     let config = app.config();
     let limits = &config.limits;
     let max = fields.read_by("max", read::small)?.unwrap_or(1);
@@ -76,7 +90,7 @@ async fn pop_from(app: &Arc<App>, topics: Vec<Topic>, mut fields: Fields<'_>) ->
     let terms = Terms { ttr, owner: None, grace: None };
     let ask = Ask { from: Source::These(topics), lane: Lane::Pull, max, wait, terms, room: None };
     let bytes_max = limits.answer_bytes;
-    let mut jobs = app.take(ask).await?;
+    let mut jobs = app.take(caller, ask).await?;
     let mut given = 0;
     let answer = json_bytes(|out| {
         out.array("jobs", |out| {
@@ -330,7 +344,8 @@ mod tests {
         let topic: Topic = "t".parse().unwrap();
         let job = NewJob::new(topic.clone(), "1".parse().unwrap(), JobBody::text("x"));
         store.add_all(vec![job]).await.unwrap();
-        drop(pop_one(&app, topic.clone(), b"").await.unwrap());
+        let caller = Caller::anyone(address.ip());
+        drop(pop_one(&app, &caller, topic.clone(), b"").await.unwrap());
         let ask = Ask { wait: Duration::from_secs(30), ..Ask::one(topic) };
         let jobs = store.pop(ask).await.unwrap();
         assert_eq!(jobs.len(), 1);

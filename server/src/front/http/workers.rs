@@ -19,6 +19,7 @@ use super::read::{self, Fields};
 use super::request::{Asked, OneWorker, Payload};
 use super::work::topics;
 use super::write::{Object, json};
+use crate::auth::Caller;
 use crate::registry::{self, Filter, Registered, Registration, Worker};
 
 /// How many are listed if nobody says.
@@ -27,6 +28,7 @@ const LIMIT_DEFAULT: usize = 100;
 /// `POST /v1/workers`.
 pub(crate) async fn register(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Payload(bytes): Payload,
 ) -> Result<Response> {
     let (new, max) = {
@@ -34,7 +36,12 @@ pub(crate) async fn register(
         (read_registration(&bytes, config.workers.lease)?, config.workers.max)
     };
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
-    let (worker, how) = app.registry()?.register(new, max).await?;
+    caller.check_topics(new.topics())?;
+    let registry = app.registry()?;
+    if let Some(there) = registry.in_place_of(&new) {
+        caller.check_topics(&there.said.topics)?;
+    }
+    let (worker, how) = registry.register(new, max).await?;
     let status = match how {
         Registered::New => StatusCode::CREATED,
         Registered::Replaced => StatusCode::OK,
@@ -64,10 +71,15 @@ fn parsed<T: FromStr<Err = Error>>(name: &'static str, raw: &RawValue) -> Result
 }
 
 /// `GET /v1/workers`.
-pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Result<Response> {
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    mut asked: Asked,
+) -> Result<Response> {
     let filter = Filter {
         app: asked.take("app").map(|text| text.parse()).transpose()?,
         topic: asked.take("topic").map(|text| text.parse::<Topic>()).transpose()?,
+        within: Some(caller.topics().clone()),
     };
     let limit = asked.number("limit")?.unwrap_or(LIMIT_DEFAULT);
     let after = asked.take("cursor").map(|text| text.parse()).transpose();
@@ -102,17 +114,19 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
 /// `GET /v1/workers/{worker}`.
 pub(crate) async fn look(
     State(app): State<Arc<App>>,
+    caller: Caller,
     OneWorker(id): OneWorker,
     asked: Asked,
 ) -> Result<Response> {
     asked.end()?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
-    Ok(shown(StatusCode::OK, &app.registry()?.get(&id)?))
+    Ok(shown(StatusCode::OK, &seen(&app, &caller, &id)?))
 }
 
 /// `PUT /v1/workers/{worker}/heartbeat`.
 pub(crate) async fn heartbeat(
     State(app): State<Arc<App>>,
+    caller: Caller,
     OneWorker(id): OneWorker,
     Payload(bytes): Payload,
 ) -> Result<Response> {
@@ -122,33 +136,49 @@ pub(crate) async fn heartbeat(
         false => registry::State::Live,
     });
     fields.end()?;
-    keep(&app, &id, state).await
+    keep(&app, &caller, &id, state).await
 }
 
 /// `POST /v1/workers/{worker}/drain`.
 pub(crate) async fn drain(
     State(app): State<Arc<App>>,
+    caller: Caller,
     OneWorker(id): OneWorker,
     Payload(bytes): Payload,
 ) -> Result<Response> {
     Fields::of_request(read::utf8(&bytes)?)?.end()?;
-    keep(&app, &id, Some(registry::State::Draining)).await
+    keep(&app, &caller, &id, Some(registry::State::Draining)).await
 }
 
-async fn keep(app: &App, id: &Id, state: Option<registry::State>) -> Result<Response> {
+async fn keep(
+    app: &App,
+    caller: &Caller,
+    id: &Id,
+    state: Option<registry::State>,
+) -> Result<Response> {
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
+    seen(app, caller, id)?;
     Ok(shown(StatusCode::OK, &app.registry()?.heartbeat(id, state).await?))
 }
 
 /// `DELETE /v1/workers/{worker}`.
 pub(crate) async fn deregister(
     State(app): State<Arc<App>>,
+    caller: Caller,
     OneWorker(id): OneWorker,
     asked: Asked,
 ) -> Result<Response> {
     asked.end()?;
     let _stay = app.gates.calls.enter(app.config().limits.requests, "requests")?;
+    seen(&app, &caller, &id)?;
     Ok(shown(StatusCode::OK, &app.registry()?.deregister(&id).await?))
+}
+
+/// A worker, if the caller's key is for all its topics.
+fn seen(app: &App, caller: &Caller, id: &Id) -> Result<Worker> {
+    let worker = app.registry()?.get(id)?;
+    caller.check_topics(&worker.said.topics)?;
+    Ok(worker)
 }
 
 fn shown(status: StatusCode, worker: &Worker) -> Response {

@@ -285,7 +285,7 @@ fn workers_are_listed_by_name_page_by_page() {
     put(&mut roster, "d", "mail", &["t", "u"], at(0));
     roster.keep(&id("c"), Some(State::Draining), at(0)).unwrap();
     let listed = |app_name: Option<&str>, of: Option<&str>, after: Option<&str>, limit| {
-        let filter = Filter { app: app_name.map(app), topic: of.map(topic) };
+        let filter = Filter { app: app_name.map(app), topic: of.map(topic), within: None };
         let found = roster.list(&filter, after.map(id).as_ref(), limit, at(1));
         found.iter().map(|worker| worker.id.as_str()).collect::<String>()
     };

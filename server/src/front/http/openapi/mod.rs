@@ -87,6 +87,9 @@ is the same as leaving a field out unless said otherwise. Every refusal has a st
 `message` for people, and the `field` at fault; a wrong method is 405 and an unknown path 404. \
 Limits named here are the defaults. A request's `X-Request-Id` comes back with its answer, or one that was made for it.";
 
+/// What the description calls a key.
+const KEY: &str = "key";
+
 /// The whole description.
 fn document_of(fronts: &Fronts) -> Value {
     let mut paths: Map<String, Value> = Map::new();
@@ -107,7 +110,15 @@ fn document_of(fronts: &Fronts) -> Value {
         "servers": [{"url": "/", "description": "This server"}],
         "tags": calls::tags(),
         "paths": paths,
-        "components": {"parameters": schemas::parameters(), "schemas": schemas::schemas()},
+        "components": {
+            "parameters": schemas::parameters(),
+            "schemas": schemas::schemas(),
+            "securitySchemes": {KEY: {
+                "type": "http", "scheme": "bearer", "bearerFormat": "lk_…",
+                "description": "An API key, if the server has any. What a call needs is a key with \
+                    one of the scopes that it names; `admin` is all of them.",
+            }},
+        },
     })
 }
 
@@ -116,6 +127,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::auth::table::{self, Needs};
 
     fn whole() -> Value {
         document_of(&Fronts { command: true, ouqiang: true, tasks: true })
@@ -189,6 +201,24 @@ mod tests {
                 let done = ["200", "201"].iter().any(|status| statuses.contains_key(*status));
                 assert!(done, "{method} {path}");
                 assert!(statuses.contains_key("403"), "{method} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_call_says_what_it_needs() {
+        let whole = whole();
+        for (path, calls) in whole["paths"].as_object().unwrap() {
+            for (method, call) in calls.as_object().unwrap() {
+                let security = call["security"].as_array().unwrap();
+                let method = method.to_uppercase().parse().unwrap();
+                let needs = table::of_http(&method, path).unwrap();
+                assert_eq!(security.is_empty(), needs == Needs::Nothing, "{method} {path}");
+                let scopes = needs.scopes().iter().map(|scope| scope.as_str());
+                assert!(scopes.eq(security.iter().filter_map(|one| one[KEY][0].as_str())));
+                let is_old = ["command", "ouqiang"].contains(&call["tags"][0].as_str().unwrap());
+                let told = call["responses"].as_object().unwrap().contains_key("401");
+                assert_eq!(told, needs != Needs::Nothing && !is_old, "{method} {path}");
             }
         }
     }

@@ -4,6 +4,8 @@ use axum::http::StatusCode;
 use linger::error::Code;
 use serde_json::{Map, Value, json};
 
+use super::KEY;
+use crate::auth::table::{self, Needs};
 use crate::front::http::error::status_of;
 
 /// A method and a path, what goes in, and everything that may come out.
@@ -21,6 +23,9 @@ const BY_ANYONE: &[Code] = &[Code::Forbidden];
 /// What every call that asks the store may be refused for.
 const BY_THE_STORE: &[Code] =
     &[Code::Invalid, Code::Overloaded, Code::Unavailable, Code::StorageFailed];
+
+/// What every call that needs a key may be refused for.
+const BY_THE_GUARD: &[Code] = &[Code::Unauthorized, Code::RateLimited, Code::Unavailable];
 
 impl Operation {
     /// A call, known to clients by `id`.
@@ -166,7 +171,37 @@ impl Operation {
 
     /// The whole, for the document.
     pub(crate) fn written(self) -> Value {
+        let (needs, dialect) = (self.needs_of_key(), self.about["tags"][0].clone());
+        let this = match needs {
+            Needs::Nothing => self,
+            // Dialects that have their own ways to refuse.
+            _ if ["command", "ouqiang"].iter().any(|name| dialect == *name) => self,
+            _ if dialect == "tasks" => BY_THE_GUARD
+                .iter()
+                .fold(self, |call, code| call.answers_bare(status_of(*code), "Refused.")),
+            _ => self.refuses(BY_THE_GUARD),
+        };
+        this.written_with(needs)
+    }
+
+    /// What a key must have, by the table.
+    fn needs_of_key(&self) -> Needs {
+        let method = self.method.to_uppercase().parse().expect("a method");
+        let needs = table::of_http(&method, self.path);
+        needs.unwrap_or_else(|| panic!("{} {} is not in the table of auth", method, self.path))
+    }
+
+    fn written_with(self, needs: Needs) -> Value {
         let mut operation = self.about;
+        let security = match needs {
+            Needs::Nothing => json!([]),
+            Needs::AnyKey => json!([{KEY: []}]),
+            // Each by itself does.
+            Needs::One(scopes, _) => {
+                scopes.iter().map(|scope| json!({KEY: [scope.as_str()]})).collect()
+            }
+        };
+        operation.insert("security".into(), security);
         if !self.parameters.is_empty() {
             operation.insert("parameters".into(), self.parameters.into());
         }
@@ -212,7 +247,8 @@ fn refusal(status: &str, codes: &[Value]) -> Value {
             "example": example,
         }},
     });
-    if status == StatusCode::SERVICE_UNAVAILABLE.as_str() {
+    let waits = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
+    if waits.iter().any(|wait| status == wait.as_str()) {
         answer["headers"] = json!({"Retry-After": {
             "description": "Seconds after which to try again.",
             "required": true,

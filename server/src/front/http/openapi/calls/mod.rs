@@ -5,6 +5,7 @@ mod backup;
 mod destinations;
 mod events;
 mod jobs;
+mod keys;
 mod nodes;
 pub(crate) mod old;
 mod probes;
@@ -25,6 +26,7 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     calls.extend(work::calls());
     calls.extend(topics::calls());
     calls.extend(secrets::calls());
+    calls.extend(keys::calls());
     calls.extend(workers::calls());
     calls.extend(destinations::calls());
     calls.extend(nodes::calls());
@@ -55,6 +57,7 @@ pub(crate) fn tags() -> Value {
             "description": "Looking at topics and their jobs, and changing how they behave.",
         },
         {"name": "secrets", "description": "Keys that sign what is pushed."},
+        {"name": "keys", "description": "Keys that let callers in, and what was changed by them."},
         {
             "name": "workers",
             "description": "Registering workers, which are called for jobs of their topics.",

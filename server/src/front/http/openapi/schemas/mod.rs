@@ -5,6 +5,7 @@ mod alarms;
 mod answers;
 mod destinations;
 mod events;
+mod keys;
 mod nodes;
 mod pace;
 mod requests;
@@ -26,6 +27,7 @@ pub(crate) fn schemas() -> Value {
         answers::all(),
         workers::all(),
         destinations::all(),
+        keys::all(),
         nodes::all(),
         events::all(),
         alarms::all(),
