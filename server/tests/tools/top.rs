@@ -49,6 +49,8 @@ fn there_is_a_page_of_the_manual_for_every_verb() {
     let verbs = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let verbs: Vec<_> = verbs
         .take_while(|line| !line.is_empty())
+        // What goes on in the next line is no verb.
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|verb| *verb != "help")
         .collect();

@@ -265,7 +265,8 @@ impl View {
         let rows: Vec<Row<'_>> =
             topics.iter().skip(self.scroll).map(|(topic, flow)| row(topic, *flow)).collect();
         let widths = COLUMNS.map(|(column, _)| match column {
-            Column::Topic => Constraint::Fill(1),
+            // On a narrow screen the numbers give way.
+            Column::Topic => Constraint::Min(16),
             _ => Constraint::Length(10),
         });
         let more = if look.has_more_topics { ", the first 1000 shown" } else { "" };

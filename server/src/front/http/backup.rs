@@ -17,6 +17,7 @@ use super::App;
 use super::error::Result;
 use super::lines::{self, Sum};
 use super::request::Asked;
+use crate::auth::audit;
 use crate::front::limit::Calling;
 use crate::registry;
 use crate::secrets;
@@ -115,9 +116,11 @@ impl Writer {
     }
 }
 
-/// Workers register anew, and secrets are for those who ask for them.
+/// What is kept only for a while does not, workers and the audit log: restored, it would be there for ever.
+/// Secrets are for those who ask for them.
 fn goes_along(key: &str, with_secrets: bool) -> bool {
-    !key.starts_with(registry::PREFIX) && (with_secrets || !key.starts_with(secrets::PREFIX))
+    let is_passing = key.starts_with(registry::PREFIX) || key.starts_with(audit::PREFIX);
+    !is_passing && (with_secrets || !key.starts_with(secrets::PREFIX))
 }
 
 /// The pieces as the body of an answer.
