@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::error::{Error, Result, excerpt};
+use crate::error::{Code, Error, Result, excerpt};
 use crate::job::{Confirm, Envelope, Target, Ttr};
 use crate::name::name;
 use crate::retry::Retry;
@@ -53,6 +53,9 @@ pub struct Settings {
     pub rate: Option<Rate>,
     /// The most jobs reserved at once.
     pub concurrency: Option<NonZeroU32>,
+    /// The most jobs that it may have, in whatever state: more are refused. On a shared store that holds
+    /// in each partition by itself.
+    pub jobs_max: Option<NonZeroU32>,
     /// Over how many parts of a shared store its jobs are spread. Only a topic without jobs can be
     /// spread anew. A store that is not shared keeps it, and has no parts.
     pub partitions: Option<Partitions>,
@@ -134,10 +137,27 @@ impl Default for Defaults {
 }
 
 impl Settings {
+    /// Refuses one job more in a topic that has so many.
+    pub(crate) fn check_room(&self, topic: &Topic, jobs: impl FnOnce() -> u64) -> Result<()> {
+        match self.jobs_max {
+            Some(most) if jobs() >= most.get().into() => Err(full(topic, most)),
+            _ => Ok(()),
+        }
+    }
+
     /// How long an attempt to push may take, of a job with this ttr.
     pub fn attempt_time(&self, ttr: Ttr) -> Duration {
         ttr.as_duration().min(self.timeout.map_or(PUSH_TIMEOUT, Ttr::as_duration))
     }
+}
+
+/// A topic has as many jobs as it may have.
+pub(crate) fn full(topic: &Topic, most: NonZeroU32) -> Error {
+    let topic = excerpt(topic.as_str());
+    let message = format!(
+        "topic `{topic}` has {most} jobs, which is its limit jobs_max; try again when some are gone"
+    );
+    Error::new(Code::Overloaded, message)
 }
 
 /// So many hand-outs in so much time, written `100` (a second), `10/m` or `500/15m`.

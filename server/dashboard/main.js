@@ -17,6 +17,7 @@ const VIEWS = {
   job: () => import('./views/job.js'),
   dead: () => import('./views/dead.js'),
   delivery: () => import('./views/delivery.js'),
+  events: () => import('./views/events.js'),
   nodes: () => import('./views/nodes.js'),
   add: () => import('./views/add.js'),
 };
@@ -27,6 +28,7 @@ const MENU = [
   ['jobs', 'j'],
   ['dead', 'd'],
   ['delivery', 'p'],
+  ['events', 'e'],
   ['nodes', 'n'],
   ['add', 'a'],
 ];

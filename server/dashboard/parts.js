@@ -9,6 +9,7 @@ const ICONS = {
   jobs: 'M4 4h16v16H4zM8 9h8M8 13h8M8 17h4',
   dead: 'M5 8h14v12H5zM3 4h18v4H3zM10 12h4',
   delivery: 'M3 12h13M11 6l6 6-6 6M21 5v14',
+  events: 'M12 7v5l3 2M4 12a8 8 0 1 0 2.5-5.8M4 4v4h4',
   nodes: 'M4 4h16v6H4zM4 14h16v6H4zM8 7h.01M8 17h.01',
   add: 'M12 5v14M5 12h14',
   find: 'M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM20 20l-4-4',

@@ -38,6 +38,7 @@ struct Own {
     app: EurekaApp,
     id: String,
     address: SocketAddr,
+    is_tls: bool,
 }
 
 impl Eureka {
@@ -57,7 +58,7 @@ impl Eureka {
         }
         let own = app.map(|app| {
             let id = format!("{name}:{}:{}", app.as_str().to_lowercase(), address.port());
-            Own { app, id, address }
+            Own { app, id, address, is_tls: config.tls.cert.is_some() }
         });
         let client = Client::new(&workers.eureka, &config.webhooks)?;
         Ok(Some(Eureka { client, poll: workers.eureka_poll, own, away: Mutex::default() }))
@@ -170,7 +171,10 @@ impl Own {
     /// It as Eureka wants to have it.
     fn instance(&self, ip: IpAddr, every: Duration) -> Value {
         let (app, port) = (self.app.as_str(), self.address.port());
-        let url = |path: &str| format!("http://{}{path}", SocketAddr::new(ip, port));
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let url = |path: &str| format!("{scheme}://{}{path}", SocketAddr::new(ip, port));
+        let enabled = |is: bool| if is { "true" } else { "false" };
+        let health = if self.is_tls { "secureHealthCheckUrl" } else { "healthCheckUrl" };
         let lease_secs = (3 * every).as_secs().max(LEASE_SECS_MIN);
         json!({"instance": {
             "instanceId": self.id,
@@ -178,13 +182,16 @@ impl Own {
             "hostName": ip.to_string(),
             "ipAddr": ip.to_string(),
             "status": "UP",
-            "port": {"$": port, "@enabled": "true"},
-            "securePort": {"$": 443, "@enabled": "false"},
+            "port": {"$": port, "@enabled": enabled(!self.is_tls)},
+            "securePort": {
+                "$": if self.is_tls { port } else { 443 },
+                "@enabled": enabled(self.is_tls),
+            },
             "vipAddress": app,
             "secureVipAddress": app,
             "homePageUrl": url("/"),
             "statusPageUrl": url("/healthz"),
-            "healthCheckUrl": url("/readyz"),
+            (health): url("/readyz"),
             "dataCenterInfo": {
                 "@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo",
                 "name": "MyOwn",

@@ -1,6 +1,7 @@
 //! Linger's server: the delay queue over HTTP, gRPC and the beanstalkd protocol, and its command
 //! line.
 
+mod addresses;
 mod alarms;
 mod archive;
 mod auth;
@@ -19,6 +20,9 @@ pub mod serve;
 mod silence;
 mod sink;
 mod store;
+mod stream;
+mod tls;
+mod traces;
 
 /// What the fuzzers call.
 pub mod fuzzing {

@@ -29,7 +29,7 @@ use worker::{Came, Said};
 use crate::store::Store;
 
 /// The keys of workers begin so.
-const PREFIX: &str = "workers/";
+pub(crate) const PREFIX: &str = "workers/";
 /// How many of those that came to life are kept for one who is slow to ask for them.
 const CAME_MAX: usize = 1024;
 

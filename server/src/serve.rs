@@ -32,6 +32,8 @@ use crate::push::Pushing;
 use crate::registry::Registry;
 use crate::sink::Sinks;
 use crate::store::Store;
+use crate::tls::Tls;
+use crate::traces::Traces;
 
 /// Serves until it is told to stop.
 pub fn run(loaded: Loaded) -> anyhow::Result<()> {
@@ -85,7 +87,10 @@ async fn serve(mut loaded: Loaded, set_level: &SetLevel) -> anyhow::Result<()> {
                 tracing::info!("ready");
             }
             () = ends.next() => break,
-            _ = hangup.recv() => loaded = reloaded(loaded, &running, set_level),
+            _ = hangup.recv() => {
+                loaded = reloaded(loaded, &running, set_level);
+                running.reload_certificates();
+            }
             () = next_drain(&mut drains) => running.begin_draining(),
         }
     }
@@ -133,16 +138,18 @@ async fn next_drain(signal: &mut Option<Signal>) {
 /// Says where it is, and what to try first.
 fn greet(config: &Config, running: &Running) {
     let (address, store) = (running.address(), &config.store);
-    eprintln!("linger listens on http://{address}, its data is in {store}");
+    let scheme = if running.tls.is_some() { "https" } else { "http" };
+    eprintln!("linger listens on {scheme}://{address}, its data is in {store}");
     if let Some(address) = running.beanstalkd_address() {
-        eprintln!("the beanstalkd protocol is served on {address}");
+        let by = if running.tls.is_some() && config.tls.beanstalkd { "by TLS " } else { "" };
+        eprintln!("the beanstalkd protocol is served {by}on {address}");
     }
     if !config.role.api {
         return;
     }
     eprintln!("try it:");
     eprintln!(
-        r#"  curl http://{address}/v1/jobs -d '{{"topic":"hello","delay":"5s","body":"world"}}'"#
+        r#"  curl {scheme}://{address}/v1/jobs -d '{{"topic":"hello","delay":"5s","body":"world"}}'"#
     );
 }
 
@@ -172,6 +179,7 @@ fn reloaded(loaded: Loaded, running: &Running, set_level: &SetLevel) -> Loaded {
 pub struct Running {
     address: SocketAddr,
     app: Arc<App>,
+    tls: Option<Arc<Tls>>,
     stopping: CancellationToken,
     opened: JoinHandle<anyhow::Result<()>>,
     listening: JoinHandle<()>,
@@ -186,6 +194,7 @@ pub struct Running {
     asking: Arc<OnceLock<JoinHandle<()>>>,
     /// What writes the event log, once there is a store.
     writing: Arc<OnceLock<Writing>>,
+    traces: Option<Arc<Traces>>,
 }
 
 /// The port of the beanstalkd protocol.
@@ -219,6 +228,13 @@ impl Running {
             alarms.set_config(config.alarms.clone());
         }
         self.app.set_config(config);
+    }
+
+    /// Reads the certificates again, if it serves by TLS.
+    pub fn reload_certificates(&self) {
+        if let Some(tls) = &self.tls {
+            tls.reload();
+        }
     }
 
     /// Takes no new jobs by the beanstalkd protocol from here on.
@@ -263,14 +279,21 @@ impl Running {
         }
         // Last, so that what becomes due meanwhile is seen to.
         self.app.leave().await;
-        let rest = (self.pushing, self.app);
-        tokio::task::spawn_blocking(move || drop(rest)).await.context("closing broke off")
+        let (rest, traces) = ((self.pushing, self.app), self.traces);
+        let closed = tokio::task::spawn_blocking(move || {
+            drop(rest);
+            if let Some(traces) = traces {
+                traces.stop();
+            }
+        });
+        closed.await.context("closing broke off")
     }
 }
 
 /// Starts a server: it listens at once, and answers that it is not ready until the store is open.
 /// Clients of beanstalkd have no word for that and are made to wait.
 pub async fn start(mut config: Config) -> anyhow::Result<Running> {
+    let tls = Tls::open(&config.tls)?;
     if let Some(file) = &config.bootstrap_key_file {
         config.bootstrap_key = Some(bootstrap_key(file)?);
     }
@@ -284,28 +307,36 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
     }
     let (listener, address) = bind(config.listen).await?;
     let stopping = CancellationToken::new();
+    if let Some(tls) = tls.clone() {
+        tokio::spawn(stopping.clone().run_until_cancelled_owned(tls.watch()));
+    }
     let app = Arc::new(App::new(config.clone(), address, stopping.clone()));
     let sinks = Arc::new(Sinks::new(&config, app.secrets().clone())?);
     let (pushing, archiving) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
     let (alarms, asking) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
     let writing = Arc::new(OnceLock::new());
     let eureka = Eureka::new(&config, &app.node().name, address)?.map(Arc::new);
+    let traces = Traces::start(&config, &app.node().name)?.map(Arc::new);
     let (is_open, store) = oneshot::channel();
     if !config.role.api && config.beanstalkd.is_some() {
         tracing::warn!("the beanstalkd port is not served without the role api");
     }
     let beanstalkd = match config.beanstalkd.filter(|_| config.role.api) {
-        Some(address) => Some(Beanstalkd::start(address, &config, store, &stopping).await?),
+        Some(address) => {
+            let tls = tls.clone().filter(|_| config.tls.beanstalkd);
+            let controls = beanstalk::Controls::new(config.clone(), app.gates().clone());
+            Some(Beanstalkd::start(address, controls, store, tls, &stopping).await?)
+        }
         None => None,
     };
     let opened = {
         let (app, config, runtime) = (app.clone(), config.clone(), Handle::current());
         let (pushing, archiving, sinks) = (pushing.clone(), archiving.clone(), sinks.clone());
         let (stopping, alarms, asking) = (stopping.clone(), alarms.clone(), asking.clone());
-        let writing = writing.clone();
+        let (writing, traces) = (writing.clone(), traces.clone());
         tokio::task::spawn_blocking(move || {
             let recorder = config.events.enabled.then(|| Arc::new(Recorder::default()));
-            let store = open(&app, &config, &runtime)?.logged(recorder.clone());
+            let store = open(&app, &config, &runtime)?.logged(recorder.clone()).traced(traces);
             let store = Arc::new(store);
             // Before there is a store for anyone, so that nobody is let in while they are not known.
             let keys = app.auth().load(&*store);
@@ -313,10 +344,19 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
             check_exposure(&app, &config)?;
             if let Some(recorder) = recorder {
                 let (place, node) = (&config.store, &app.node().name);
-                let begun = Events::start(&store, recorder, &config.events, place, node);
-                let (events, begun) = begun.context("cannot open the event log")?;
-                app.set_events(events);
-                let _ = writing.set(begun);
+                match Events::start(&store, recorder.clone(), &config.events, place, node) {
+                    Ok((events, begun)) => {
+                        app.set_events(events);
+                        let _ = writing.set(begun);
+                    }
+                    // Jobs are served without it: the disk may be full.
+                    Err(why) => {
+                        recorder.switch_off();
+                        tracing::error!(
+                            "the event log cannot be opened, and nothing is logged: {why:#}"
+                        );
+                    }
+                }
             }
             let secrets = app.secrets().load(&*store);
             runtime.block_on(secrets).context("cannot read the secrets in the store")?;
@@ -365,10 +405,11 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
         })
     };
     let port = Arc::new(Port::new(app.clone()));
-    let listening = tokio::spawn(listen(listener, port, stopping.clone()));
+    let listening = tokio::spawn(listen(listener, port, tls.clone(), stopping.clone()));
     Ok(Running {
         address,
         app,
+        tls,
         stopping,
         opened,
         listening,
@@ -379,6 +420,7 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
         alarms,
         asking,
         writing,
+        traces,
     })
 }
 
@@ -439,12 +481,13 @@ impl Beanstalkd {
     /// Listens, and serves as soon as there is a store.
     async fn start(
         address: SocketAddr,
-        config: &Config,
+        controls: beanstalk::Controls,
         store: oneshot::Receiver<Arc<Store>>,
+        tls: Option<Arc<Tls>>,
         stopping: &CancellationToken,
     ) -> anyhow::Result<Beanstalkd> {
         let (listener, address) = bind(address).await?;
-        let controls = Arc::new(beanstalk::Controls::new(config.clone()));
+        let controls = Arc::new(controls);
         let (stopping, given) = (stopping.clone(), controls.clone());
         let listening = tokio::spawn(async move {
             let store = tokio::select! {
@@ -453,7 +496,7 @@ impl Beanstalkd {
             };
             if let Ok(store) = store {
                 let server = Arc::new(beanstalk::Server::new(store, given));
-                listen(listener, server, stopping).await;
+                listen(listener, server, tls, stopping).await;
             }
         });
         Ok(Beanstalkd { address, controls, listening })

@@ -12,8 +12,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+
+use crate::stream::Stream;
 
 /// How long a connection may be silent.
 #[derive(Clone, Copy, Debug)]
@@ -91,12 +92,12 @@ impl Drop for Busy {
 
 /// A stream that notes what is said on it.
 pub(crate) struct Ear {
-    stream: TcpStream,
+    stream: Stream,
     silence: Arc<Silence>,
 }
 
 impl Ear {
-    pub(crate) fn new(stream: TcpStream, silence: Arc<Silence>) -> Ear {
+    pub(crate) fn new(stream: Stream, silence: Arc<Silence>) -> Ear {
         Ear { stream, silence }
     }
 

@@ -13,23 +13,25 @@ use linger::queue::{
     Topics, Whole,
 };
 use linger::stats::Stats;
-use linger::store::embedded::Embedded;
-use linger::store::redis::{Fleet, Redis};
-use linger::time::Clock;
+use linger::store::embedded::{self, Embedded};
+use linger::store::redis::{self, Fleet, Redis};
+use linger::time::{Clock, Time};
 use linger::topic::{Defaults, Topic};
 
 use crate::caller::Front;
 use crate::events::{Asked, Recorder, kind_of_change, unnamed};
+use crate::traces::Traces;
 
 /// What callers are told until a store is there.
 pub(crate) fn loading() -> Error {
     Error::new(Code::Unavailable, "the stored jobs are still being loaded; try again soon")
 }
 
-/// One of the stores there are, and who takes down what happens in it.
+/// One of the stores there are, and who takes down what happens in it and tells of it.
 pub(crate) struct Store {
     which: Which,
     log: Option<Arc<Recorder>>,
+    traces: Option<Arc<Traces>>,
 }
 
 enum Which {
@@ -43,6 +45,11 @@ impl Store {
     /// The same, with what happens in it taken down.
     pub(crate) fn logged(self, log: Option<Arc<Recorder>>) -> Store {
         Store { log, ..self }
+    }
+
+    /// The same, with what becomes of its jobs traced.
+    pub(crate) fn traced(self, traces: Option<Arc<Traces>>) -> Store {
+        Store { traces, ..self }
     }
 
     /// The store in a folder, if it is that.
@@ -108,6 +115,14 @@ impl Store {
         Ok(self.browse(query).await?.jobs.pop())
     }
 
+    /// Begins a copy of all that is there.
+    pub(crate) async fn backup(&self) -> Result<Backup> {
+        match &self.which {
+            Which::Embedded(store) => store.backup().await.map(Backup::Embedded),
+            Which::Redis(store) => store.backup().await.map(|it| Backup::Redis(Box::new(it))),
+        }
+    }
+
     /// Tells those who share it that this server is gone.
     pub(crate) async fn leave(&self) {
         if let Some(store) = self.redis() {
@@ -116,15 +131,65 @@ impl Store {
     }
 }
 
+/// A copy of all that is in a store.
+pub(crate) enum Backup {
+    /// As it is at one moment.
+    Embedded(embedded::Backup),
+    /// Each thing as it is at some moment between beginning and end.
+    Redis(Box<redis::Backup>),
+}
+
+/// Asks whichever backup it is.
+macro_rules! of_either {
+    ($backup:expr, $it:ident => $call:expr) => {
+        match $backup {
+            Backup::Embedded($it) => $call,
+            Backup::Redis($it) => $call,
+        }
+    };
+}
+
+impl Backup {
+    /// Whether it shows one moment.
+    pub(crate) fn is_of_one_moment(&self) -> bool {
+        matches!(self, Backup::Embedded(_))
+    }
+
+    /// When it was begun.
+    pub(crate) fn at(&self) -> Time {
+        of_either!(self, it => it.at())
+    }
+
+    /// How many jobs there were then.
+    pub(crate) fn jobs(&self) -> u64 {
+        of_either!(self, it => it.jobs())
+    }
+
+    /// The topics that have settings, or are paused.
+    pub(crate) fn topics(&self) -> &[TopicInfo] {
+        of_either!(self, it => it.topics())
+    }
+
+    /// All of the key-value side.
+    pub(crate) fn keys(&self) -> &[KvEntry] {
+        of_either!(self, it => it.keys())
+    }
+
+    /// The next job; none after the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Whole>> {
+        of_either!(self, it => it.next().await)
+    }
+}
+
 impl From<Embedded> for Store {
     fn from(store: Embedded) -> Store {
-        Store { which: Which::Embedded(Box::new(store)), log: None }
+        Store { which: Which::Embedded(Box::new(store)), log: None, traces: None }
     }
 }
 
 impl From<Redis> for Store {
     fn from(store: Redis) -> Store {
-        Store { which: Which::Redis(Box::new(store)), log: None }
+        Store { which: Which::Redis(Box::new(store)), log: None, traces: None }
     }
 }
 
@@ -139,8 +204,13 @@ macro_rules! either {
 }
 
 impl Queue for Store {
-    async fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
-        let answers = either!(self, store => store.add_all(jobs).await)?;
+    async fn add_all(&self, mut jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
+        let traced = self.traces.as_ref().map(|traces| (traces, traces.adding(&mut jobs)));
+        let answers = either!(self, store => store.add_all(jobs).await);
+        if let Some((traces, adding)) = traced {
+            traces.added(adding, &answers);
+        }
+        let answers = answers?;
         if let Some(log) = &self.log {
             log.added(&answers);
         }
@@ -156,16 +226,22 @@ impl Queue for Store {
     }
 
     async fn pop(&self, ask: Ask) -> Result<Vec<Delivery>> {
-        let pushed = ask.lane == Lane::Push;
-        let jobs = either!(self, store => store.pop(ask).await)?;
+        let lane = ask.lane;
+        let mut jobs = either!(self, store => store.pop(ask).await)?;
+        if let Some(traces) = &self.traces {
+            traces.handed_out(&mut jobs, lane);
+        }
         if let Some(log) = &self.log {
-            log.handed_out(&jobs, pushed, self.clock().now());
+            log.handed_out(&jobs, lane == Lane::Push, self.clock().now());
         }
         Ok(jobs)
     }
 
     async fn reserve(&self, key: &Key, terms: Terms) -> Result<Delivery> {
-        let job = either!(self, store => store.reserve(key, terms).await)?;
+        let mut job = either!(self, store => store.reserve(key, terms).await)?;
+        if let Some(traces) = &self.traces {
+            traces.handed_out(std::slice::from_mut(&mut job), Lane::Pull);
+        }
         if let Some(log) = &self.log {
             log.handed_out(std::slice::from_ref(&job), false, self.clock().now());
         }
@@ -173,13 +249,17 @@ impl Queue for Store {
     }
 
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
-        let Some(log) = &self.log else {
-            return either!(self, store => store.settle(batch).await);
-        };
-        let asked = batch.iter().map(Asked::settle).collect();
-        let answers = either!(self, store => store.settle(batch).await)?;
-        // Whoever settles without having called is the push lane.
-        log.changed(asked, &answers, Some(Front::Push), self.clock().now());
+        let asked = self.log.as_ref().map(|log| (log, batch.iter().map(Asked::settle).collect()));
+        let traced = self.traces.as_ref().map(|traces| (traces, traces.settling(&batch)));
+        let answers = either!(self, store => store.settle(batch).await);
+        if let Some((traces, settling)) = traced {
+            traces.settled(settling, &answers);
+        }
+        let answers = answers?;
+        if let Some((log, asked)) = asked {
+            // Whoever settles without having called is the push lane.
+            log.changed(asked, &answers, Some(Front::Push), self.clock().now());
+        }
         Ok(answers)
     }
 

@@ -295,7 +295,12 @@ fn wrong_use_is_exit_code_2_and_calls_nobody() {
         (&["fail", "t", "1", "--again", "--error", "x"], "--error"),
         (&["topics", "--server", "localhost:1"], "give one such as http://localhost:1"),
         (&["topics", "--server", "http://h/v1"], "give a URL such as http://127.0.0.1:7300"),
-        (&["topics", "--server", "https://h"], "https is not in this version yet"),
+        (&["topics", "--server", "https://h/v1"], "is not https://, a host and maybe a port"),
+        (
+            &["topics", "--server", "https://h", "--ca", "/no/such"],
+            "cannot read the certificates in",
+        ),
+        (&["topics", "--client-cert", "x"], "give the key of the certificate too"),
         (&["topics", "--key", "a b"], "the key is empty or has characters"),
     ] {
         let err = Ran::of(command(args).output().unwrap()).failed();

@@ -1,5 +1,7 @@
 //! A store with a bit of everything, written step by step, so that it comes out the same each time.
 
+pub(crate) mod found;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -82,6 +84,13 @@ impl Stepped {
             self.settle_down();
         }
     }
+}
+
+/// A store that is called, one call after the other.
+pub(crate) trait Called {
+    type Store: Queue;
+
+    fn call<T>(&mut self, call: impl AsyncFnOnce(&Self::Store) -> T) -> T;
 
     fn add(&mut self, job: NewJob) {
         let added = self.call(async |store| store.add_all(vec![job]).await);
@@ -117,6 +126,14 @@ impl Stepped {
     }
 }
 
+impl Called for Stepped {
+    type Store = Embedded;
+
+    fn call<T>(&mut self, call: impl AsyncFnOnce(&Embedded) -> T) -> T {
+        Stepped::call(self, call)
+    }
+}
+
 /// The leases of the jobs that are held in the end, by id.
 pub(crate) type Leases = BTreeMap<&'static str, u64>;
 
@@ -135,6 +152,18 @@ pub(crate) fn write(files: Arc<dyn Files>) -> Leases {
     leases
 }
 
+/// Writes the same without what fills segments, which not all stores have, into a store that is called.
+pub(crate) fn tell(store: &mut impl Called, clock: &SimClock) -> Leases {
+    settings(store);
+    let leases = states(store);
+    own(store);
+    keys(store);
+    // As long as the other store is tidied up.
+    clock.advance(40 * SECOND);
+    afterwards(store);
+    leases
+}
+
 /// Writes the same without what only fills segments: a log, and a checkpoint of all of it.
 pub(crate) fn write_small(files: Arc<dyn Files>) {
     let settings =
@@ -148,7 +177,7 @@ pub(crate) fn write_small(files: Arc<dyn Files>) {
     store.tidy_up();
 }
 
-fn settings(store: &mut Stepped) {
+fn settings(store: &mut impl Called) {
     let settings = TopicSettings {
         ttr: Some(Ttr::new(30 * SECOND).expect("a ttr")),
         retry: Some(Retry::ladder(&[15 * SECOND, 3 * MINUTE]).expect("a ladder").attempts(3)),
@@ -168,7 +197,7 @@ fn settings(store: &mut Stepped) {
 }
 
 /// One job in every state.
-fn states(store: &mut Stepped) -> Leases {
+fn states(store: &mut impl Called) -> Leases {
     let mut leases = Leases::new();
     let long = Terms { ttr: Some(Ttr::new(6 * DAY).expect("a ttr")), owner: None, grace: None };
     for id in ["finished", "dead", "retry", "released", "reserved", "touched", "tied"] {
@@ -208,7 +237,7 @@ fn states(store: &mut Stepped) -> Leases {
 }
 
 /// Jobs with settings of their own, and bodies of every form.
-fn own(store: &mut Stepped) {
+fn own(store: &mut impl Called) {
     let cron = Repeat::cron("0 9 * * 1-5", Some("Europe/Berlin")).expect("a schedule");
     let every = Repeat::every(HOUR)
         .and_then(|repeat| repeat.misfire(Misfire::All(NonZeroU32::new(3).expect("not 0"))))
@@ -234,7 +263,7 @@ fn own(store: &mut Stepped) {
     }
 }
 
-fn keys(store: &mut Stepped) {
+fn keys(store: &mut impl Called) {
     store.put("keys/a", Some("1"), None);
     store.put("keys/b", Some("2"), Some(30 * DAY));
     store.put("keys/c", Some("3"), None);
@@ -248,7 +277,7 @@ const SPARSE: usize = 100;
 pub(crate) const LEFT: std::ops::Range<usize> = 40..44;
 
 /// A segment that is full of jobs, and one that hardly anything is left of.
-fn fill(store: &mut Stepped) {
+fn fill(store: &mut impl Called) {
     let filler = |name: &'static str, n: usize| {
         let body = format!("{name} {n:3} ").repeat(80);
         let job = Job::new(name, body).id(n.to_string()).delay(DAY);
@@ -265,7 +294,7 @@ fn fill(store: &mut Stepped) {
 }
 
 /// What only the log knows.
-fn afterwards(store: &mut Stepped) {
+fn afterwards(store: &mut impl Called) {
     let update = Patch {
         body: Some(Body::text("another body")),
         priority: Some(5),

@@ -54,6 +54,7 @@ export function open({ params: [topic, id], redraw, poll }) {
       ),
       h('h1', { tabindex: '-1', class: 'breakable mono' }, id),
       job && !gone && badge(job.state),
+      h('a', { class: 'muted', href: `#/events${query({ topic, id })}` }, t('job.events')),
       job && !gone && h('div', { class: 'head-actions' }, buttons(path, job, then)),
     ),
     gone &&

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::Caller;
 
 /// How the entries of the store begin.
-const PREFIX: &str = "audit/";
+pub(crate) const PREFIX: &str = "audit/";
 /// So many are kept, and some more until the oldest are thrown away.
 pub(crate) const ENTRIES_MAX: usize = 1000;
 /// After so many the oldest are thrown away.

@@ -91,6 +91,7 @@ const HTTP: &[(&str, &str, Needs)] = &[
     ("post", "/v1/keys", ADMIN),
     ("delete", "/v1/keys/{key}", ADMIN),
     ("get", "/v1/audit", ADMIN),
+    ("get", "/v1/backup", ADMIN),
     ("get", "/v1/whoami", AnyKey),
     ("get", "/v1/destinations", READ_ALL),
     ("get", "/v1/events", READ),

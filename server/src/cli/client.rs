@@ -1,7 +1,8 @@
 //! Calls to a server: where it is, by which key, and how its answers are shown.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self, Client as Http};
 use hyper_util::rt::TokioExecutor;
@@ -19,19 +21,25 @@ use tokio::runtime::Runtime;
 use super::json::{Object, indented};
 use super::text::plain;
 use super::{Reader, output};
+use crate::tls;
 
 const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
 /// How long a connection may take to come about.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// How long an answer may take where nobody asked the server to wait.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// How long where somebody looks whether anyone is there.
+const PROBE_ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How often a connection that is silent for long is probed, so that a dead server is noticed.
 const PROBE_TIME: Duration = Duration::from_secs(30);
 /// The most that is read of an answer: twice what a server can be set to give.
 const ANSWER_BYTES_MAX: usize = 2 << 30;
 
+/// The most that is read of a refusal.
+const REFUSAL_BYTES_MAX: usize = 1 << 20;
+
 /// What every verb that calls a server takes.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(super) struct Remote {
     /// Where the server is [env: LINGER_SERVER] [default: http://127.0.0.1:7300]
     // By argument: a heading for all would reach the arguments of the verb behind these.
@@ -40,12 +48,26 @@ pub(super) struct Remote {
     /// The API key [env: LINGER_KEY]
     #[arg(long, value_name = "KEY", help_heading = "Server")]
     key: Option<String>,
+    /// Trust the authorities in this file of PEM, too [env: LINGER_CA]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    ca: Option<PathBuf>,
+    /// A certificate to show if the server asks for one, in PEM [env: LINGER_CLIENT_CERT]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    client_cert: Option<PathBuf>,
+    /// The key of that certificate [env: LINGER_CLIENT_KEY]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    client_key: Option<PathBuf>,
     /// Print the server's JSON as it is
     #[arg(long)]
     pub(super) json: bool,
 }
 
 impl Remote {
+    /// A client for the server at a URL, without a key but for LINGER_KEY.
+    pub(super) fn to(url: &str) -> Result<Client> {
+        Remote { server: Some(url.to_owned()), ..Remote::default() }.client()
+    }
+
     /// A client for this server. Nothing is sent yet.
     pub(super) fn client(&self) -> Result<Client> {
         let server = given(&self.server, "LINGER_SERVER")?;
@@ -56,6 +78,12 @@ impl Remote {
         connector.set_connect_timeout(Some(CONNECT_TIME));
         connector.set_keepalive(Some(PROBE_TIME));
         connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(self.tls(&base)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         let http = Http::builder(TokioExecutor::new()).build(connector);
         let form = match (self.json, std::io::stdout().is_terminal()) {
             (false, _) => Form::Text,
@@ -64,6 +92,32 @@ impl Remote {
         };
         Ok(Client { base, key, form, runtime, http })
     }
+}
+
+impl Remote {
+    /// Whom to trust, and who one is.
+    fn tls(&self, base: &str) -> Result<rustls::ClientConfig> {
+        let ca = given_file(&self.ca, "LINGER_CA");
+        let cert = given_file(&self.client_cert, "LINGER_CLIENT_CERT");
+        let key = given_file(&self.client_key, "LINGER_CLIENT_KEY");
+        let own = match (&cert, &key) {
+            (Some(cert), Some(key)) => Some(tls::Own { cert, key }),
+            (None, None) => None,
+            (Some(_), None) => bail!("give the key of the certificate too, with --client-key"),
+            (None, Some(_)) => bail!("give the certificate of the key too, with --client-cert"),
+        };
+        if !base.starts_with("https:") {
+            // Nobody will ask; reading what the system trusts takes its time.
+            return tls::trusting_nobody();
+        }
+        tls::client(ca.as_deref(), own)
+    }
+}
+
+/// A flag, or else the variable; an empty variable is not set.
+fn given_file(flag: &Option<PathBuf>, variable: &str) -> Option<PathBuf> {
+    let of_env = || std::env::var_os(variable).filter(|value| !value.is_empty());
+    flag.clone().or_else(|| of_env().map(PathBuf::from))
 }
 
 /// A flag, or else the variable; an empty variable is not set.
@@ -81,21 +135,17 @@ fn given(flag: &Option<String>, variable: &str) -> Result<Option<String>> {
 /// The server's URL without anything behind its port.
 fn base(url: &str) -> Result<String> {
     let lower = url.to_ascii_lowercase();
-    if lower.starts_with("https://") {
-        let instead = &url["https://".len()..];
-        bail!(
-            "https is not in this version yet, so `{url}` cannot be called; give http://{instead}"
-        );
-    }
-    let Some(rest) = lower.strip_prefix("http://") else {
+    let schemes = ["http://", "https://"];
+    let split = schemes.iter().find_map(|scheme| Some((*scheme, lower.strip_prefix(scheme)?)));
+    let Some((scheme, rest)) = split else {
         let like = if authority(&lower).is_some() { &lower } else { "127.0.0.1:7300" };
         bail!("the server `{url}` is not a URL; give one such as http://{like}");
     };
     let name = rest.strip_suffix('/').unwrap_or(rest);
     match authority(name) {
-        Some(name) => Ok(format!("http://{name}")),
+        Some(name) => Ok(format!("{scheme}{name}")),
         None => bail!(
-            "the server `{url}` is not http://, a host and maybe a port; give a URL such as {SERVER_DEFAULT}"
+            "the server `{url}` is not {scheme}, a host and maybe a port; give a URL such as {SERVER_DEFAULT}"
         ),
     }
 }
@@ -128,7 +178,7 @@ pub(super) struct Client {
     key: Option<HeaderValue>,
     form: Form,
     runtime: Runtime,
-    http: Http<HttpConnector, Full<Bytes>>,
+    http: Http<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
 /// How answers are printed.
@@ -144,11 +194,23 @@ enum Form {
 pub(super) enum Patience {
     /// As long as an answer may take.
     Usual,
+    /// Shorter: whoever is well answers at once.
+    Probe,
     /// Until the server answers: it was asked to wait, and knows how long.
     Server,
 }
 
 impl Client {
+    /// The server's URL.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Whether what is printed is to be JSON.
+    pub(super) fn prints_json(&self) -> bool {
+        !matches!(self.form, Form::Text)
+    }
+
     /// Asks for what is at a path.
     pub(super) fn get(&self, path: &str) -> Result<Answer> {
         self.call(Method::GET, path, None, Patience::Usual)
@@ -167,21 +229,34 @@ impl Client {
         fields: Option<&Object>,
         patience: Patience,
     ) -> Result<Answer> {
-        let request = self.request(method, path, fields)?;
-        let (status, bytes) = self.runtime.block_on(async {
-            let exchange = self.exchange(request);
-            match patience {
-                Patience::Server => exchange.await,
-                Patience::Usual => match tokio::time::timeout(ANSWER_TIME, exchange).await {
-                    Ok(answered) => answered,
-                    Err(_) => bail!(
-                        "{} did not answer within {}; whether it did what was asked is unknown",
-                        self.base,
-                        linger::time::format_duration(ANSWER_TIME)
-                    ),
-                },
-            }
-        })?;
+        self.runtime.block_on(self.ask(method, path, fields, patience))
+    }
+
+    /// The same, on the runtime of the caller.
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        fields: Option<&Object>,
+        patience: Patience,
+    ) -> Result<Answer> {
+        let exchange = self.exchange(self.request(method, path, fields)?);
+        let time = match patience {
+            Patience::Server => None,
+            Patience::Usual => Some(ANSWER_TIME),
+            Patience::Probe => Some(PROBE_ANSWER_TIME),
+        };
+        let (status, bytes) = match time {
+            None => exchange.await?,
+            Some(time) => match tokio::time::timeout(time, exchange).await {
+                Ok(answered) => answered?,
+                Err(_) => bail!(
+                    "{} did not answer within {}; whether it did what was asked is unknown",
+                    self.base,
+                    linger::time::format_duration(time)
+                ),
+            },
+        };
         let is_json = serde_json::from_slice::<IgnoredAny>(&bytes).is_ok();
         match String::from_utf8(bytes.into()) {
             Ok(text) if is_json && status.is_success() => Ok(Answer { text, form: self.form }),
@@ -214,13 +289,52 @@ impl Client {
         Ok(request)
     }
 
+    /// Gives what is at a path to `take`, piece by piece.
+    pub(super) fn download(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let request = self.request(Method::GET, path, None)?;
+        self.runtime.block_on(async {
+            let answer = match self.http.request(request).await {
+                Ok(answer) => answer,
+                Err(cause) if cause.is_connect() => return Err(self.nobody(&cause)),
+                Err(cause) => return Err(cause).with_context(|| self.broke_off()),
+            };
+            let (head, mut body) = answer.into_parts();
+            if !head.status.is_success() {
+                let text = Limited::new(body, REFUSAL_BYTES_MAX).collect().await;
+                let text = text.map(|text| text.to_bytes()).unwrap_or_default();
+                return Err(match serde_json::from_slice::<Failed>(&text) {
+                    Ok(failed) => failed.error.into(),
+                    Err(_) => self.stranger(head.status),
+                });
+            }
+            while let Some(frame) = body.frame().await {
+                let frame = frame.with_context(|| self.broke_off())?;
+                if let Some(data) = frame.data_ref() {
+                    take(data)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn broke_off(&self) -> String {
+        format!("{} broke off in the midst of its answer", self.base)
+    }
+
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes)> {
         let broken =
             || format!("{} broke off; whether it did what was asked is unknown", self.base);
         let answer = match self.http.request(request).await {
             Ok(answer) => answer,
-            Err(cause) if cause.is_connect() => return Err(self.nobody(&cause)),
-            Err(cause) => return Err(cause).with_context(broken),
+            Err(cause) => match untrusted(&cause) {
+                Some(why) => return Err(self.stranger_by_tls(why)),
+                None if cause.is_connect() => return Err(self.nobody(&cause)),
+                None => return Err(cause).with_context(broken),
+            },
         };
         let (head, body) = answer.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
@@ -240,11 +354,40 @@ impl Client {
         )
     }
 
+    fn stranger_by_tls(&self, why: &rustls::Error) -> anyhow::Error {
+        let remedy = match why {
+            rustls::Error::InvalidCertificate(_) => {
+                "; name a file with the authority that signed its certificate with --ca or LINGER_CA"
+            }
+            rustls::Error::AlertReceived(_) => {
+                "; if it wants to see a certificate, name yours with --client-cert and --client-key"
+            }
+            _ => "",
+        };
+        anyhow!("could not make a secure connection to {}: {why}{remedy}", self.base)
+    }
+
     fn stranger(&self, status: StatusCode) -> anyhow::Error {
         anyhow!(
             "{} answered {status}, and not as Linger does; give the URL of a Linger server",
             self.base
         )
+    }
+}
+
+/// What TLS has against it, if that is what is wrong.
+fn untrusted<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut cause = error;
+    loop {
+        if let Some(why) = cause.downcast_ref::<rustls::Error>() {
+            return Some(why);
+        }
+        // An error of I/O does not name what it wraps as its source.
+        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        cause = match wrapped {
+            Some(wrapped) => wrapped,
+            None => cause.source()?,
+        };
     }
 }
 
@@ -308,6 +451,7 @@ mod tests {
             ("http://127.0.0.1:7300", "http://127.0.0.1:7300"),
             ("http://Queue.example/", "http://queue.example"),
             ("HTTP://[::1]:7300", "http://[::1]:7300"),
+            ("https://Queue.example:1/", "https://queue.example:1"),
         ] {
             assert_eq!(base(url).unwrap(), right);
         }
@@ -319,7 +463,8 @@ mod tests {
             ("localhost:7300", "give one such as http://localhost:7300"),
             ("", "give one such as http://127.0.0.1:7300"),
             ("ftp://x", "give one such as http://127.0.0.1:7300"),
-            ("https://x:1", "https is not in this version yet"),
+            ("https://", "is not https://, a host and maybe a port"),
+            ("https://x/v1", "is not https://, a host and maybe a port"),
             ("http://", "give a URL such as http://127.0.0.1:7300"),
             ("http://:7300", "give a URL such as"),
             ("http://x:99999", "give a URL such as"),

@@ -174,7 +174,7 @@ async fn write(
             }
         }
     }
-    out.write_all(&lines::end(written.jobs))?;
+    out.write_all(&lines::end(&lines::End { jobs: written.jobs, sha256: None }))?;
     out.flush()?;
     Ok(written)
 }

@@ -1,17 +1,21 @@
 //! The command line: one file a verb, or a family of small ones.
 //!
-//! All verbs but serve, config, export, import, check and completions call a server over its HTTP API.
+//! All verbs but serve, config, export, import, check, doctor, completions and man call a server over
+//! its HTTP API.
 //! Data goes to stdout, all else to stderr. Exit codes: 0 done, 1 not found or empty, 2 wrong use
 //! or failure.
 
 mod add;
 mod alarms;
+mod backup;
+mod bench;
 mod body;
 mod check;
 mod client;
 mod completions;
 mod config;
 mod delete;
+mod doctor;
 mod export;
 mod get;
 mod health;
@@ -22,6 +26,7 @@ mod jobs;
 mod json;
 mod keys;
 mod log;
+mod man;
 mod nodes;
 mod one;
 mod path;
@@ -33,6 +38,7 @@ mod serve;
 mod settle;
 mod store;
 mod text;
+mod top;
 mod topics;
 mod update;
 mod workers;
@@ -61,8 +67,11 @@ Examples:
   linger add hello --delay 5s hi   a job that is due in five seconds
   linger pop hello --wait 10s      take it, and then: linger finish hello ID
   linger jobs hello                what is there, and when it is due
+  linger top                       watch topics, rates, lateness, what falls due
   linger config                    what is in force, and where it came from
   linger check ./linger-data       whether a store is in good order
+  linger doctor                    whether a server would run well here
+  linger backup linger.backup      all of a running server's store, for linger import
   linger export --out jobs.jsonl   every job of a store, for linger import elsewhere
 
 Exit codes: 0 done, 1 not found or empty, 2 wrong use or failure.";
@@ -92,14 +101,19 @@ enum Verb {
     Nodes(nodes::Nodes),
     Buckets(nodes::Buckets),
     Alarms(alarms::Alarms),
-    Keys(keys::Keys),
     Health(health::Health),
     Log(log::Log),
+    Keys(keys::Keys),
     Config(config::Show),
+    Top(top::Top),
+    Bench(bench::Bench),
+    Backup(backup::Backup),
     Export(export::Export),
     Import(import::Import),
     Check(check::Check),
+    Doctor(doctor::Doctor),
     Completions(completions::Completions),
+    Man(man::ManPages),
 }
 
 /// How a verb ended that did not fail.
@@ -109,6 +123,8 @@ enum End {
     Done,
     /// There is no such thing, there is nothing, or (of a check) it is not in good order.
     No,
+    /// What was looked at does not work, and that was said.
+    Failed,
 }
 
 /// Not found, or empty.
@@ -129,6 +145,7 @@ pub fn main() -> ExitCode {
     match cli.verb.run() {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::No) => ExitCode::from(NO),
+        Ok(End::Failed) => ExitCode::from(FAILED),
         Err(error) => {
             note(&sentence(&error));
             let refused = error.downcast_ref::<client::Refused>();
@@ -163,14 +180,19 @@ impl Verb {
             Verb::Nodes(verb) => verb.run(),
             Verb::Buckets(verb) => verb.run(),
             Verb::Alarms(verb) => verb.run(),
-            Verb::Keys(verb) => verb.run(),
             Verb::Health(verb) => verb.run(),
             Verb::Log(verb) => verb.run(),
+            Verb::Keys(verb) => verb.run(),
             Verb::Config(verb) => verb.run(),
+            Verb::Top(verb) => verb.run(),
+            Verb::Bench(verb) => verb.run(),
+            Verb::Backup(verb) => verb.run(),
             Verb::Export(verb) => verb.run(),
             Verb::Import(verb) => verb.run(),
             Verb::Check(verb) => verb.run(),
+            Verb::Doctor(verb) => verb.run(),
             Verb::Completions(verb) => verb.run(),
+            Verb::Man(verb) => verb.run(),
         }
     }
 }

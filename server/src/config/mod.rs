@@ -10,6 +10,7 @@ mod place;
 mod retry;
 mod sinks;
 mod source;
+mod traces;
 mod value;
 
 use std::net::SocketAddr;
@@ -32,10 +33,12 @@ pub use node::{Label, Node};
 pub use place::{Place, Prefix, Shared, Url};
 pub use sinks::{Broker, Sasl, Sink, Sinks, Template};
 pub use source::{DEFAULTS, Origin, ServeFlags};
+pub use traces::{Endpoint, Ratio, SentHeaders, Traces};
 pub use value::{Host, Level, LogFormat, Networks, Roles};
 
 pub use crate::secrets::SigningKey;
 
+use crate::listen::Most;
 use crate::registry::{LEASE_MAX, LEASE_MIN};
 use source::Values;
 use value::Size;
@@ -76,6 +79,8 @@ pub struct Config {
     pub defaults: Defaults,
     /// The most that a caller may ask for.
     pub limits: Limits,
+    /// How ports are served by TLS.
+    pub tls: Tls,
     /// Which older protocols are understood.
     pub fronts: Fronts,
     /// How jobs are pushed.
@@ -94,6 +99,8 @@ pub struct Config {
     pub alarms: Alarms,
     /// What is logged, and how.
     pub log: Log,
+    /// Where traces are sent.
+    pub traces: Traces,
 }
 
 /// The most that a caller may ask for.
@@ -115,6 +122,8 @@ pub struct Limits {
     pub waiting: usize,
     /// Connections at once.
     pub connections: usize,
+    /// Of them, those from one address.
+    pub connections_per_address: usize,
     /// Requests in work at once, those that wait for a job apart.
     pub requests: usize,
     /// The bytes of all large requests in work at once.
@@ -129,6 +138,28 @@ pub struct Limits {
     pub key_rate: Option<Rate>,
     /// Attempts with a wrong key by one address in a minute.
     pub failed_keys: usize,
+}
+
+impl Limits {
+    /// The most connections at once.
+    pub(crate) fn most_connections(&self) -> Most {
+        Most { connections: self.connections, per_address: self.connections_per_address }
+    }
+}
+
+/// How ports are served by TLS: not at all without a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// A file with the certificate, and those between it and its authority.
+    pub cert: Option<PathBuf>,
+    /// A file with its key.
+    pub key: Option<PathBuf>,
+    /// A file with the authorities whose certificates clients must have, if they must.
+    pub client_ca: Option<PathBuf>,
+    /// Whether the port of the beanstalkd protocol is served so as well.
+    pub beanstalkd: bool,
+    /// How often it is looked whether the files have changed.
+    pub poll: Duration,
 }
 
 /// Which older protocols are understood besides version 1 of the API.
@@ -319,6 +350,8 @@ impl Config {
                 wait: values.take_in("limits.wait", Duration::ZERO..=DAY)?,
                 waiting: values.take_in("limits.waiting", 0..=AT_ONCE_MAX)?,
                 connections: values.take_in("limits.connections", 1..=AT_ONCE_MAX)?,
+                connections_per_address: values
+                    .take_in("limits.connections_per_address", 1..=AT_ONCE_MAX)?,
                 requests: values.take_in("limits.requests", 1..=AT_ONCE_MAX)?,
                 requests_bytes: values
                     .take_in("limits.requests_bytes", TRANSFER_MIN..=REQUESTS_BYTES_MAX)?
@@ -328,6 +361,13 @@ impl Config {
                 idle_time: values.take_in("limits.idle_time", TIME_MIN..=DAY)?,
                 key_rate: values.take("limits.key_rate")?,
                 failed_keys: values.take_in("limits.failed_keys", 1..=AT_ONCE_MAX)?,
+            },
+            tls: Tls {
+                cert: values.take("tls.cert")?,
+                key: values.take("tls.key")?,
+                client_ca: values.take("tls.client_ca")?,
+                beanstalkd: values.take("tls.beanstalkd")?,
+                poll: values.take_in("tls.poll", POLL_MIN..=HOUR)?,
             },
             fronts: Fronts {
                 command: values.take("fronts.command")?,
@@ -380,13 +420,32 @@ impl Config {
                 rules: values.take("alarms.rules")?,
             },
             log: Log { format: values.take("log.format")?, level: values.take("log.level")? },
+            traces: Traces {
+                endpoint: values.take("traces.endpoint")?,
+                headers: values.take("traces.headers")?,
+                ratio: values.take("traces.ratio")?,
+            },
         };
         values.assert_all_taken();
+        config.check_tls(values)?;
         config.check_exposure(values)?;
         config.check_bootstrap(values)?;
         config.check_alarms(values)?;
         config.check_eureka(values)?;
         Ok(config)
+    }
+
+    /// Half of TLS is none, and nobody would notice.
+    fn check_tls(&self, values: &Values) -> Result<()> {
+        let Tls { cert, key, client_ca, .. } = &self.tls;
+        let (given, lacks) = match (cert, key, client_ca) {
+            (Some(_), None, _) => ("tls.cert", "tls.key"),
+            (None, Some(_), _) => ("tls.key", "tls.cert"),
+            (None, None, Some(_)) => ("tls.client_ca", "tls.cert"),
+            _ => return Ok(()),
+        };
+        let place = values.origin(given).place();
+        bail!("wrong setting `{given}` ({place}): it is of no use alone; set `{lacks}` too")
     }
 
     /// Rules that cannot do what they say.
@@ -482,6 +541,7 @@ mod tests {
                 wait: 10 * MINUTE,
                 waiting: 100_000,
                 connections: 10_000,
+                connections_per_address: 5000,
                 requests: 10_000,
                 requests_bytes: 256 << 20,
                 header_time: 10 * SECOND,
@@ -489,6 +549,13 @@ mod tests {
                 idle_time: 5 * MINUTE,
                 key_rate: None,
                 failed_keys: 10,
+            },
+            tls: Tls {
+                cert: None,
+                key: None,
+                client_ca: None,
+                beanstalkd: true,
+                poll: 10 * SECOND,
             },
             fronts: Fronts { command: true, ouqiang: true, tasks: true },
             push: Push {
@@ -518,6 +585,7 @@ mod tests {
             events: Events { enabled: true, keep: 7 * DAY, size: 1 << 30, redis_size: 64 << 20 },
             alarms: Alarms { every: 5 * SECOND, rules: vec![] },
             log: Log { format: LogFormat::Human, level: Level::default() },
+            traces: Traces { endpoint: None, headers: SentHeaders::default(), ratio: Ratio::ALL },
         };
         assert_eq!(Config::defaults(), expected);
     }

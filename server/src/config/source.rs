@@ -177,7 +177,11 @@ fn variable(key: &str) -> String {
 /// Whether a variable begins like ours and is still none of the server's settings.
 fn is_no_setting(name: &str, value: &str) -> bool {
     let for_others = [CONFIG_VARIABLE, "LINGER_SERVER", "LINGER_KEY", "LINGER_SEED"];
-    for_others.contains(&name) || name.starts_with("LINGER_TEST_") || is_kubernetes(name, value)
+    let for_calls = ["LINGER_CA", "LINGER_CLIENT_CERT", "LINGER_CLIENT_KEY"];
+    for_others.contains(&name)
+        || for_calls.contains(&name)
+        || name.starts_with("LINGER_TEST_")
+        || is_kubernetes(name, value)
 }
 
 /// A service called `linger`, or `linger-…`, gives every pod near it LINGER_SERVICE_HOST,

@@ -25,10 +25,11 @@ use crate::alarms::Alarms;
 use crate::auth::audit::{About, Audit, Entry};
 use crate::auth::table::Needs;
 use crate::auth::{self, Auth, Caller};
-use crate::caller::{self, Front};
+use crate::caller::{Caller as Author, Front};
 use crate::config::Config;
 use crate::eureka::Eureka;
 use crate::events::Events;
+use crate::listen::Most;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::silence;
@@ -58,7 +59,7 @@ pub(crate) struct App {
     id: String,
     /// What others that share its store are told of it.
     node: Node,
-    pub(super) gates: Gates,
+    pub(super) gates: Arc<Gates>,
     pub(super) names: Names,
     /// The job that has been due for longest.
     pub(super) oldest: Oldest,
@@ -89,7 +90,7 @@ impl App {
             loading: Progress::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),
-            gates: Gates::default(),
+            gates: Arc::default(),
             names: Names::new(),
             oldest: Oldest::default(),
             stopping,
@@ -218,6 +219,11 @@ impl App {
         self.config.store(Arc::new(config));
     }
 
+    /// What counts those who are served, for other ports.
+    pub(crate) fn gates(&self) -> &Arc<Gates> {
+        &self.gates
+    }
+
     /// The keys that sign what is pushed.
     pub(crate) fn secrets(&self) -> &Arc<Secrets> {
         &self.secrets
@@ -292,10 +298,10 @@ impl App {
     }
 
     /// The most connections at once, and how long each may be silent.
-    pub(crate) fn connection_limits(&self) -> (usize, silence::Limits) {
+    pub(crate) fn connection_limits(&self) -> (Most, silence::Limits) {
         let limits = &self.config().limits;
         let silent = silence::Limits { head: limits.header_time, idle: limits.idle_time };
-        (limits.connections, silent)
+        (limits.most_connections(), silent)
     }
 
     /// How long a stop waits for requests under way.
@@ -414,7 +420,7 @@ impl App {
         }
         let release = Verdict::Release { delay: Duration::ZERO, priority: None };
         let settles = jobs.iter().map(|job| Settle::delivery(job, release.clone())).collect();
-        let mut caller = caller::Caller::of_this_call();
+        let mut caller = Author::of_this_call();
         caller.front = caller.front.or(Some(Front::Server));
         caller.scope(self.store()?.settle(settles)).await?;
         Ok(())

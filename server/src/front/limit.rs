@@ -25,8 +25,16 @@ pub(crate) struct Gate {
     within: AtomicUsize,
 }
 
-/// Requests up to this are not counted by their bytes: others bound how many there are.
+/// Requests up to this are not counted by their bytes once they are there: others bound how many
+/// there are in work. Of those that have not arrived there may be many more, over HTTP/2.
 const SMALL_BYTES: usize = 64 << 10;
+
+/// Whether there is more of a request to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    None,
+    ToCome,
+}
 
 /// The bytes of one request, counted for as long as it is held.
 pub(crate) struct Weight {
@@ -40,8 +48,9 @@ impl Weight {
     }
 
     /// Counts a request that is to have so many bytes.
-    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<()> {
-        if bytes <= self.bytes.max(SMALL_BYTES) {
+    pub(crate) fn grow_to(&mut self, bytes: usize, rest: Rest) -> Result<()> {
+        let is_light = rest == Rest::None && bytes <= SMALL_BYTES;
+        if is_light || bytes <= self.bytes {
             return Ok(());
         }
         let more = bytes - self.bytes;
@@ -99,6 +108,22 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.gates.waits.let_out();
+    }
+}
+
+/// A long call among the others, for as long as it is held.
+pub(crate) struct Calling(Arc<App>);
+
+impl Calling {
+    pub(crate) fn enter(app: &Arc<App>) -> Result<Calling> {
+        app.gates.calls.let_in(app.config().limits.requests, "requests")?;
+        Ok(Calling(app.clone()))
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        self.0.gates.calls.let_out();
     }
 }
 

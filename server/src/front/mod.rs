@@ -52,7 +52,7 @@ fn next_owner() -> Owner {
 }
 
 /// A number by chance, so far from the end that it can be counted on from.
-fn somewhere() -> u64 {
+pub(crate) fn somewhere() -> u64 {
     let chance = RandomState::new().hash_one(std::process::id());
     (chance >> 1).max(1)
 }

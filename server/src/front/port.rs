@@ -1,7 +1,7 @@
 //! The port that HTTP and gRPC share: every request is named, its origin checked, and it goes to
 //! the front that speaks its language.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,11 +13,8 @@ use hyper::body::Incoming;
 use super::app::App;
 use super::grpc::{self, Grpc};
 use super::{http, origin};
-use crate::caller::{Caller, Front};
+use crate::caller::{Caller as Author, Front};
 use crate::silence::Busy;
-
-/// Where one comes from who was gone before anybody could look.
-const NOWHERE: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// An answer under way.
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -47,18 +44,17 @@ impl Port {
         &self,
         request: Request<Incoming>,
         busy: Busy,
-        peer: Option<SocketAddr>,
+        peer: SocketAddr,
     ) -> Answering {
-        let port = self.clone();
-        let address = peer.map_or(NOWHERE, |peer| peer.ip().to_canonical());
+        let (port, address) = (self.clone(), peer.ip().to_canonical());
         match grpc::speaks(request.headers()) {
             true => {
-                let caller = Caller::by(Front::Grpc, peer);
-                Box::pin(caller.scope(port.answer_call(request, busy, address)))
+                let author = Author::by(Front::Grpc, Some(peer));
+                Box::pin(author.scope(port.answer_call(request, busy, address)))
             }
             false => {
-                let caller = Caller::by(Front::Http, peer);
-                Box::pin(caller.scope(port.answer_http(request, busy, address)))
+                let author = Author::by(Front::Http, Some(peer));
+                Box::pin(author.scope(port.answer_http(request, busy, address)))
             }
         }
     }

@@ -13,6 +13,7 @@ await import('./job.mjs');
 await import('./dead.mjs');
 await import('./delivery.mjs');
 await import('./add.mjs');
+await import('./events.mjs');
 await import('./frame.mjs');
 await import('./keys.mjs');
 await import('./away.mjs');

@@ -21,6 +21,8 @@ describe('looks', () => {
     bytes: ['jobs/report.nightly/bytes', '.hex'],
     dead: ['dead', '.errors li'],
     delivery: ['delivery', 'td.name'],
+    events: ['events', '.events td.name'],
+    sums: ['events?show=sums', '.sum-table td'],
     nodes: ['nodes', '.node'],
     add: ['add', '.copyable'],
   };

@@ -3,7 +3,6 @@
 #[allow(dead_code, reason = "the tests of pushes call more of it")]
 #[path = "../push/receiver.rs"]
 mod receiver;
-#[allow(dead_code, reason = "the tests of the store call more of it")]
 #[path = "../../../engine/tests/redis_servers/mod.rs"]
 mod redis_servers;
 #[allow(dead_code, reason = "the tests of the whole call more of it")]

@@ -82,6 +82,30 @@ async fn a_job_comes_back_as_it_was_given() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_trace_of_a_call_is_kept_with_jobs_that_bring_none() {
+    let server = Server::start().await;
+    let of_call = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let own = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+    let mut many = tonic::Request::new(pb::AddManyRequest {
+        jobs: vec![
+            new_job("default", "many"),
+            pb::NewJob { traceparent: own.to_owned(), ..new_job("default", "own") },
+        ],
+        ..Default::default()
+    });
+    many.metadata_mut().insert("traceparent", of_call.parse().unwrap());
+    server.queue().add_many(many).await.unwrap();
+    let job = Some(new_job("default", "one"));
+    let mut one = tonic::Request::new(pb::AddRequest { job, ..Default::default() });
+    one.metadata_mut().insert("traceparent", of_call.parse().unwrap());
+    server.queue().add(one).await.unwrap();
+    for (id, trace) in [("one", of_call), ("many", of_call), ("own", own)] {
+        assert_eq!(server.get(id).await.job.unwrap().traceparent, trace, "{id}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_needs_nothing() {
     let server = Server::start().await;
     let job = server.add_job(pb::NewJob::default()).await;

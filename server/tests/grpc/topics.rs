@@ -32,6 +32,7 @@ async fn settings_are_kept_as_they_are_given() {
         rate: "10/1m".to_owned(),
         concurrency: 4,
         partitions: 16,
+        jobs_max: 1000,
     };
     let set = pb::SetTopicRequest { topic: "t".to_owned(), settings: Some(settings.clone()) };
     let topic = ok(server.topics().set(set).await);

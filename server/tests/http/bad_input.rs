@@ -229,6 +229,8 @@ const ROWS: &[Row] = &[
     ("PUT", "/v1/topics/t", r#"{"rate":"0"}"#, 400, "invalid", Some("rate")),
     ("PUT", "/v1/topics/t", r#"{"rate":"fast"}"#, 400, "invalid", Some("rate")),
     ("PUT", "/v1/topics/t", r#"{"concurrency":0}"#, 400, "invalid", Some("concurrency")),
+    ("PUT", "/v1/topics/t", r#"{"jobs_max":0}"#, 400, "invalid", Some("jobs_max")),
+    ("PUT", "/v1/topics/t", r#"{"jobs_max":4294967296}"#, 400, "invalid", Some("jobs_max")),
     ("PUT", "/v1/topics/t", r#"{"partitions":0}"#, 400, "invalid", Some("partitions")),
     ("PUT", "/v1/topics/t", r#"{"partitions":257}"#, 400, "invalid", Some("partitions")),
     ("PUT", "/v1/topics/t", r#"{"paused":true}"#, 400, "invalid", Some("paused")),

@@ -291,3 +291,23 @@ async fn large_requests_are_refused_when_they_are_too_much_in_all_while_small_on
     tokio::time::timeout(PATIENCE, taken).await.expect("there is room again");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_topic_takes_no_more_jobs_than_its_quota() {
+    let server = Server::start().await;
+    server.call(Method::PUT, "/v1/topics/t", r#"{"jobs_max":2}"#).await.ok(200);
+    let shown = server.get("/v1/topics/t").await.ok(200);
+    assert_eq!(shown["settings"]["jobs_max"], 2);
+    let batch =
+        r#"[{"topic":"t","id":"1"},{"topic":"t","id":"2"},{"topic":"t","id":"3"},{"topic":"u"}]"#;
+    let answers = server.post("/v1/jobs", batch).await.ok(200);
+    let codes: Vec<_> = (0..4).map(|at| answers[at]["error"]["code"].as_str()).collect();
+    assert_eq!(codes, [None, None, Some("overloaded"), None]);
+    let refused = server.post("/v1/jobs", r#"{"topic":"t","id":"3"}"#).await;
+    assert_eq!(refused.headers["retry-after"], "1");
+    let message = refused.refused(503, "overloaded", None);
+    assert!(message.starts_with("topic `t` has 2 jobs, which is its limit jobs_max"), "{message}");
+    server.call(Method::DELETE, "/v1/topics/t/jobs/1", "").await.ok(200);
+    server.add(r#"{"topic":"t","id":"3"}"#).await;
+    server.stop().await;
+}

@@ -82,6 +82,7 @@ fn every_setting() -> Settings {
         rate: "10/m".parse().ok(),
         concurrency: NonZeroU32::new(3),
         partitions: Partitions::new(4).ok(),
+        jobs_max: std::num::NonZeroU32::new(1000),
     }
 }
 

@@ -23,5 +23,6 @@ mod isolation;
 mod ladder;
 mod secrets;
 mod strangers;
+mod traces;
 mod webhook;
 mod workers;

@@ -16,6 +16,7 @@ mod keys;
 mod nodes;
 mod proof;
 mod push;
+mod rolling;
 mod start;
 mod watched;
 mod ways;

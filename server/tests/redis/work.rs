@@ -33,6 +33,18 @@ async fn who_waits_at_one_server_is_answered_by_an_add_at_another() {
 }
 
 #[tokio::test]
+async fn a_wait_ends_in_its_time_although_nobody_polls() {
+    let Some(fleet) = Fleet::start() else { return };
+    let server = fleet.server(&["--role", "api,timer"]).await;
+    let (long, short) = (server.caller(), server.caller());
+    let waits = tokio::spawn(async move { pop(&long, "orders", r#"{"wait":"5m"}"#).await });
+    until_waiting(&short, 1).await;
+    assert!(pop(&short, "orders", r#"{"wait":"20ms"}"#).await.is_empty());
+    add(&short, r#"{"topic":"orders","id":"1"}"#).await;
+    assert_eq!(waits.await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn what_a_killed_server_had_leased_another_hands_out_again() {
     let Some(fleet) = Fleet::start() else { return };
     let (one, other) = (fleet.server(&[]).await, fleet.server(&[]).await);

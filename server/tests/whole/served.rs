@@ -20,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server of its own, killed at the end if it still runs.
 pub(crate) struct Served {
-    process: Child,
+    pub(crate) process: Child,
     lines: UnboundedReceiver<String>,
     /// The first thing that it says.
     pub(crate) greeting: String,
@@ -47,8 +47,8 @@ impl Served {
             }
         });
         let mut served = Served { process, lines, greeting: String::new(), address: String::new() };
-        let line = served.says("http://").await;
-        let address = line.split("http://").nth(1).and_then(|rest| rest.split(',').next());
+        let line = served.says("listens on http").await;
+        let address = line.split("://").nth(1).and_then(|rest| rest.split(',').next());
         served.address = address.unwrap_or_else(|| panic!("no address in `{line}`")).to_owned();
         served.greeting = line;
         served

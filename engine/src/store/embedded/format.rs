@@ -14,6 +14,15 @@ const TITLE: &str = "linger store, format ";
 /// The key by which the store's ids are hashed.
 pub(crate) type HashKey = [u8; 16];
 
+/// The format of the store in a folder, which is only looked at; none if there is none. Refuses one that
+/// this version cannot read.
+pub fn format(folder: impl AsRef<std::path::Path>) -> Result<Option<u32>> {
+    let look = |cause| failed("reading the folder", cause);
+    let files = super::files::Folder::look(folder).map_err(look)?;
+    // There was no other yet.
+    Ok(read(&files)?.map(|_| FORMAT))
+}
+
 /// Reads what the folder says about itself; none if it is new.
 pub(crate) fn read(files: &dyn Files) -> Result<Option<HashKey>> {
     let file = match files.open(NAME) {

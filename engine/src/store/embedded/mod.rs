@@ -5,6 +5,7 @@
 //! it to its `state` and appends and writes records to the `log`; the `syncer` syncs them and
 //! lets the answers go; the caller reads bodies back by itself (`read`).
 
+mod backup;
 mod batch;
 mod call;
 mod check;
@@ -42,8 +43,10 @@ mod sweep;
 mod syncer;
 pub(crate) mod trace;
 
+pub use backup::Backup;
 pub use call::Embedded;
 pub use check::{FINDINGS_MAX, Finding, Report, check, check_files};
+pub use format::format;
 #[cfg(any(test, feature = "testkit"))]
 pub use manual::Manual;
 #[cfg(any(test, feature = "testkit"))]

@@ -111,6 +111,8 @@ impl State {
                     how = How::Replaced;
                 }
             }
+        } else if let Some(orders) = self.topics.get(&record.spec.topic) {
+            orders.settings.check_room(&record.spec.topic, || orders.counts().total())?;
         }
         let number = self.insert(record, now);
         Ok(Added { how, job: self.job(number).info(now) })

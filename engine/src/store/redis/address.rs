@@ -56,6 +56,13 @@ const SENTINEL_PORT: u16 = 26379;
 /// What stands in for a password wherever an address is shown.
 const MASK: &str = "***";
 
+impl Address {
+    /// Whether it is that of a cluster.
+    pub fn is_cluster(&self) -> bool {
+        self.kind == Kind::Cluster
+    }
+}
+
 impl FromStr for Address {
     type Err = Error;
 

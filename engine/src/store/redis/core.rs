@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
 use redis::Value;
+use tokio::sync::Notify;
 
 use super::conn::{Conn, Script};
 use super::gather::Gather;
@@ -42,6 +43,8 @@ pub(super) struct Core {
     pub(super) finishes: Gather<Finishes>,
     defaults: Mutex<Defaults>,
     known: Mutex<Known>,
+    /// Rung when a wait ends sooner than anybody would look.
+    pub(super) sooner: Notify,
     /// What leases and nonces are made from, by this instance alone, and how often they were.
     pub(super) chances: AtomicU64,
     pub(super) chance: Dice,
@@ -88,6 +91,7 @@ impl Core {
             finishes: Gather::default(),
             defaults: Mutex::new(options.defaults),
             known: Mutex::default(),
+            sooner: Notify::new(),
             chances: AtomicU64::new(0),
             chance: Dice::secret(),
             turn: AtomicUsize::new(0),

@@ -194,6 +194,7 @@ async fn serve(core: Arc<Core>, changed: Arc<Changed>, poll: Duration) {
         tokio::select! {
             () = changed.bell.notified() => {}
             () = tokio::time::sleep(pause) => {}
+            () = core.sooner.notified() => continue,
             _ = polls.tick() => everyone = true,
         }
         // By the time and not by what woke us: where much is ready the bell always rings first.

@@ -6,6 +6,7 @@
 //! whether the job is still what it was. See `lua/common.lua` for what lies where.
 
 mod address;
+mod backup;
 mod check;
 mod clock;
 mod conn;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use address::Address;
+pub use backup::Backup;
 pub use check::{Checked, EXAMPLES_MAX, Fault, Repair, check, is_there};
 pub use events::{Added as Counted, Append, Segment};
 pub use foreign::{Answer, Foreign};

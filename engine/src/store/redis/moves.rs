@@ -22,7 +22,7 @@ use crate::record::{
 };
 use crate::schedule::{Repeat, Rule};
 use crate::time::{Now, Time, duration_ms};
-use crate::topic::Settings;
+use crate::topic::{Settings, full};
 
 /// How often a move is tried that others come in between.
 const TRIES_MAX: usize = 100;
@@ -118,6 +118,10 @@ impl Core {
             b'p' => How::Replaced,
             b'w' => return Ok(Tried::Elsewhere(new)),
             b'x' => return refused(already_exists(&new.spec.topic, &new.spec.id)),
+            b'l' => {
+                let most = answer.u32()?.try_into().map_err(|_| strange())?;
+                return refused(full(&new.spec.topic, most));
+            }
             b'o' => {
                 let topic = answer.rest_as_text()?.parse()?;
                 return refused(already_exists(&topic, &new.spec.id));

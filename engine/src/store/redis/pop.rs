@@ -335,7 +335,10 @@ impl Core {
         // In one step, so that what is heard of from here on is told to it.
         let (came, has_news) = {
             let known = &mut *self.known();
-            let came = known.waiters.join(ask.clone(), now, answer);
+            let (came, end) = known.waiters.join(ask.clone(), now, answer);
+            if known.waiters.is_sooner(end) {
+                self.sooner.notify_one();
+            }
             (came, known.has_news(&self.keys, &ask, since))
         };
         if has_news
@@ -461,11 +464,13 @@ impl Core {
         }
     }
 
-    /// How long until a wait is over, or a rate lets something out.
+    /// How long until a wait is over, or a rate lets something out. Who asks is told of what is sooner
+    /// by `sooner`.
     pub(super) fn next_of_waiters(&self) -> Option<Duration> {
         let now = self.now().tick;
-        let known = self.known();
-        let next = known.waiters.next_end().into_iter().chain(known.waiters.opens).min()?;
+        let waiters = &mut self.known().waiters;
+        waiters.watched = waiters.next_end().into_iter().chain(waiters.opens).min();
+        let next = waiters.watched?;
         Some(Duration::from_micros(next.as_us().saturating_sub(now.as_us())))
     }
 

@@ -43,5 +43,6 @@ scripts! {
     NODES = "nodes",
     RESTORE = "restore",
     CHECK = "check",
+    SCAN = "scan",
     EVENTS = "events",
 }

@@ -19,6 +19,8 @@ pub(super) struct Waiters {
     named: BTreeMap<Topic, u64>,
     /// When the rate of a topic that someone waits for lets something out again.
     pub(super) opens: Option<Tick>,
+    /// When somebody looks next whose wait is over.
+    pub(super) watched: Option<Tick>,
 }
 
 pub(super) struct Call {
@@ -34,14 +36,23 @@ impl Waiters {
         ask: Ask,
         now: Tick,
         answer: oneshot::Sender<Result<Vec<Delivery>>>,
-    ) -> u64 {
+    ) -> (u64, Tick) {
         self.came += 1;
         for topic in named(&ask) {
             *self.named.entry(topic.clone()).or_default() += 1;
         }
         let end = now.plus_ms(duration_ms(ask.wait));
         self.calls.insert(self.came, Call { ask, end, answer });
-        self.came
+        (self.came, end)
+    }
+
+    /// Whether nobody would look by then whose wait is over; from here on somebody does.
+    pub(super) fn is_sooner(&mut self, end: Tick) -> bool {
+        let is_sooner = self.watched.is_none_or(|watched| end < watched);
+        if is_sooner {
+            self.watched = Some(end);
+        }
+        is_sooner
     }
 
     pub(super) fn leave(&mut self, came: u64) -> Option<Call> {

@@ -113,6 +113,7 @@ suite! {
             rate: "500/15m".parse().ok(),
             concurrency: NonZeroU32::new(3),
             partitions: Partitions::new(4).ok(),
+            jobs_max: NonZeroU32::new(1000),
         };
         t.set("orders", full.clone()).await;
         assert_eq!(t.topic("orders").await.unwrap().settings, full);

@@ -259,6 +259,7 @@ impl Rng {
             concurrency: self.maybe(30, Rng::concurrency),
             // Topics with jobs are not spread anew on some stores, and are on others.
             partitions: None,
+            jobs_max: self.maybe(20, Rng::jobs_max),
         }
     }
 
@@ -282,6 +283,11 @@ impl Rng {
 
     fn rate(&mut self) -> Rate {
         self.pick(&["1", "2/s", "3/m", "1/10s", "1/d", "1000"]).parse().expect("a rate")
+    }
+
+    fn jobs_max(&mut self) -> NonZeroU32 {
+        let few = [1, 2, 5].map(|count| NonZeroU32::new(count).expect("some"));
+        self.pick(&few)
     }
 
     fn concurrency(&mut self) -> NonZeroU32 {

@@ -95,7 +95,12 @@ impl All {
         self.check_elsewhere(spec)?;
         let old = self.number(&Key::Named(spec.topic.clone(), spec.id.clone())).ok();
         match (old, on_conflict) {
-            (None, _) => Ok(self.store(record, How::New, now)),
+            (None, _) => {
+                let same = |job: &&Kept| job.topic() == &spec.topic;
+                let jobs = || self.jobs.iter().filter(same).count() as u64;
+                self.settings(&spec.topic).check_room(&spec.topic, jobs)?;
+                Ok(self.store(record, How::New, now))
+            }
             (Some(_), OnConflict::Reject) => Err(already_exists(&spec.topic, &spec.id)),
             (Some(old), OnConflict::Keep) => {
                 Ok(Added { how: How::Kept, job: self.job(old).record.info(now) })

@@ -1,4 +1,4 @@
-//! Files of `linger export`.
+//! Files of `linger export` and `linger backup`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::taken::Importing;
 use crate::cli::progress::Progress;
-use crate::front::http::lines::{self, Line};
+use crate::front::http::lines::{self, End, Line, Of, Sum};
 
 /// The longest line that is read: what is longer is no job.
 const LINE_BYTES_MAX: u64 = 256 << 20;
@@ -17,6 +17,8 @@ const LINE_BYTES_MAX: u64 = 256 << 20;
 pub(super) struct Source {
     reader: Box<dyn BufRead>,
     bytes: Option<u64>,
+    /// The same file once more, if it can be read twice.
+    again: Option<File>,
 }
 
 /// How far a file was read.
@@ -25,20 +27,52 @@ struct Place {
     line: u64,
     bytes: u64,
     jobs: u64,
-    /// How many jobs the last line has told of.
-    end: Option<u64>,
+    of: Option<Of>,
+    /// What was before the last line, and what that says of it.
+    sum: Sum,
+    end: Option<End>,
 }
 
 impl Source {
     /// A file, or stdin.
     pub(super) fn open(path: &Path) -> Result<Source> {
         if path == Path::new("-") {
-            return Ok(Source { reader: Box::new(BufReader::new(std::io::stdin())), bytes: None });
+            let reader = Box::new(BufReader::new(std::io::stdin()));
+            return Ok(Source { reader, bytes: None, again: None });
         }
         let shown = path.display();
         let file = File::open(path).with_context(|| format!("cannot open `{shown}`"))?;
-        let bytes = file.metadata().ok().map(|it| it.len());
-        Ok(Source { reader: Box::new(BufReader::new(file)), bytes })
+        let about = file.metadata().ok();
+        let again = about.as_ref().filter(|it| it.is_file()).and_then(|_| File::open(path).ok());
+        let bytes = about.map(|it| it.len());
+        Ok(Source { reader: Box::new(BufReader::new(file)), bytes, again })
+    }
+
+    /// Refuses a backup that is not whole before anything of it is taken in. What cannot be read twice is
+    /// looked at as it comes.
+    pub(super) fn check_whole(&mut self) -> Result<()> {
+        let Some(file) = self.again.take() else { return Ok(()) };
+        let reader = Box::new(BufReader::new(file));
+        let mut source = Source { reader, bytes: None, again: None };
+        let (mut place, mut sum, mut before) = (Place::default(), Sum::default(), Vec::new());
+        while let Some(line) = source.next(&mut place)? {
+            if place.line == 1 && !matches!(read(&line), Ok(Line::Head(Of::Backup))) {
+                return Ok(());
+            }
+            sum.count(&std::mem::replace(&mut before, line));
+        }
+        match read(&before) {
+            Ok(Line::End(end)) if end == sum.end() => Ok(()),
+            Ok(Line::End(_)) => bail!(
+                "the backup is not whole: it is not what its last line says of it; nothing was \
+                 taken in (--skip-invalid takes what can be read)"
+            ),
+            _ => bail!(
+                "the backup is not whole: it has no end after line {}; nothing was taken in \
+                 (--skip-invalid takes what can be read)",
+                place.line
+            ),
+        }
     }
 
     /// Takes in all there is.
@@ -51,14 +85,18 @@ impl Source {
             take(&line, &mut place, importing).await?;
             progress.at(place.bytes, importing.jobs());
         }
-        match place.end {
-            Some(jobs) if jobs == place.jobs => Ok(()),
-            Some(jobs) => {
+        match &place.end {
+            Some(end) if end.jobs != place.jobs => {
                 bail!(
-                    "there are {} jobs and the last line tells of {jobs}: some are missing",
-                    place.jobs
+                    "there are {} jobs and the last line tells of {}: some are missing",
+                    place.jobs,
+                    end.jobs
                 )
             }
+            Some(end) if place.of == Some(Of::Backup) && *end != place.sum.end() => {
+                importing.altered()
+            }
+            Some(_) => Ok(()),
             None => bail!(
                 "there is no end after line {}: the export was cut short, and jobs are missing",
                 place.line
@@ -83,35 +121,44 @@ impl Source {
     }
 }
 
+/// What a line says, or why it cannot be read.
+fn read(line: &[u8]) -> Result<Line, String> {
+    let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
+    lines::read(text.trim_end()).map_err(|refused| match refused.field() {
+        Some(field) => format!("{} (field `{field}`)", refused.message()),
+        None => refused.message().to_owned(),
+    })
+}
+
 async fn take(line: &[u8], place: &mut Place, importing: &mut Importing<'_>) -> Result<()> {
     let found = format!("line {}", place.line);
-    let read = match std::str::from_utf8(line) {
-        Ok(text) => lines::read(text.trim_end()).map_err(|refused| match refused.field() {
-            Some(field) => format!("{} (field `{field}`)", refused.message()),
-            None => refused.message().to_owned(),
-        }),
-        Err(_) => Err("it is not UTF-8".to_owned()),
-    };
+    let read = read(line);
+    if !matches!(read, Ok(Line::End(_))) && (place.line == 1 || place.of == Some(Of::Backup)) {
+        place.sum.count(line);
+    }
     match read {
-        Ok(Line::Head) if place.line == 1 => Ok(()),
-        Ok(Line::Head) => bail!("{found}: an export begins anew; give one file at a time"),
+        Ok(Line::Head(of)) if place.line == 1 => {
+            place.of = Some(of);
+            Ok(())
+        }
+        Ok(Line::Head(_)) => bail!("{found}: an export begins anew; give one file at a time"),
         Ok(_) if place.line == 1 => {
             bail!("{found}: it is no export, which begins with its version")
         }
         Err(why) if place.line == 1 => bail!("{found}: it is no export of linger: {why}"),
         Ok(Line::Topic(topic)) => importing.topic(topic).await,
-        Ok(Line::Key(key, value)) => importing.secret(&found, key, value).await,
+        Ok(Line::Key(key, value)) => importing.key(&found, key, value).await,
         Ok(Line::Job(job)) => {
             place.jobs += 1;
             importing.job(found, *job).await
         }
-        Ok(Line::End(jobs)) => {
-            place.end = Some(jobs);
+        Ok(Line::End(end)) => {
+            place.end = Some(end);
             Ok(())
         }
         Err(why) => {
             // It was one, as far as the end is concerned.
-            place.jobs += u64::from(line.starts_with(br#"{"kind":"job""#));
+            place.jobs += u64::from(lines::is_job(line));
             importing.invalid(&found, &why).await
         }
     }

@@ -17,17 +17,17 @@ use super::{End, output};
 use crate::config::Place;
 use taken::Importing;
 
-/// Take jobs into a store: from a file of `linger export`, or from another delay queue
+/// Take jobs into a store: from a file of `linger backup` or `linger export`, or from another delay queue
 ///
 /// Jobs are as they were: state, attempts, history, leases. One that is in the store already, by topic
 /// and id, is left alone and counted as kept, and so are topics that have settings: an import that was
-/// cut short is simply begun again. Opens the store itself: one in a folder must not be in use by a
+/// cut short is simply begun again. Of a backup that is not whole nothing is taken. Opens the store itself: one in a folder must not be in use by a
 /// server; one on Redis may be.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["file", "from_ouqiang", "from_lmstfy"]))]
 pub(super) struct Import {
-    /// What `linger export` has written, or - for stdin
+    /// What `linger backup` or `linger export` has written, or - for stdin
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Read the Redis of an ouqiang/delay-queue, and change nothing there
@@ -63,7 +63,10 @@ impl Import {
         let Import { file, from_ouqiang, from_lmstfy, topic_of, skip_invalid, json, store } = self;
         let config = store.load()?;
         let from = from_ouqiang.as_deref().or(from_lmstfy.as_deref()).map(address).transpose()?;
-        let source = file.as_deref().map(file::Source::open).transpose()?;
+        let mut source = file.as_deref().map(file::Source::open).transpose()?;
+        if let Some(source) = source.as_mut().filter(|_| !skip_invalid) {
+            source.check_whole()?;
+        }
         with_store(&config, IfMissing::Make, async |store| {
             let mut importing = Importing::new(store, skip_invalid);
             let read = match (source, from) {

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::cli::note;
 use crate::front::http::lines::{Paused, TopicLine};
+use crate::registry;
 use crate::secrets;
 use crate::store::Store;
 
@@ -26,6 +27,7 @@ pub(super) struct Taken {
     jobs: Counted,
     topics: Counted,
     secrets: Counted,
+    keys: Counted,
     skipped: u64,
     remarks: Vec<(String, u64)>,
 }
@@ -108,19 +110,35 @@ impl<'a> Importing<'a> {
         Ok(())
     }
 
-    /// A secret that was found there.
-    pub(super) async fn secret(&mut self, found: &str, key: String, value: Bytes) -> Result<()> {
-        if !key.starts_with(secrets::PREFIX) {
-            let why = format!("key does not begin with {} (field `key`)", secrets::PREFIX);
-            return self.invalid(found, &why).await;
+    /// Something of the key-value side that was found there. What is kept only for a while does not
+    /// go along: workers register anew.
+    pub(super) async fn key(&mut self, found: &str, key: String, value: Bytes) -> Result<()> {
+        if key.starts_with(registry::PREFIX) {
+            let why = format!("key begins with {}; workers register anew", registry::PREFIX);
+            return self.invalid(found, &format!("{why} (field `key`)")).await;
         }
+        let is_secret = key.starts_with(secrets::PREFIX);
         let write =
             KvWrite { key: key.into(), value: Some(value), expect: Expect::Absent, ttl: None };
-        match self.store.kv_write(write).await {
-            Ok(_) => self.taken.secrets.count(true),
-            Err(there) if there.code() == Code::AlreadyExists => self.taken.secrets.count(false),
+        let is_new = match self.store.kv_write(write).await {
+            Ok(_) => true,
+            Err(there) if there.code() == Code::AlreadyExists => false,
             Err(why) => return Err(why.into()),
+        };
+        match is_secret {
+            true => self.taken.secrets.count(is_new),
+            false => self.taken.keys.count(is_new),
         }
+        Ok(())
+    }
+
+    /// The lines are not those that were written: an error, unless such is passed over.
+    pub(super) fn altered(&self) -> Result<()> {
+        let why = "the backup was altered: it is not what its last line says of it";
+        if !self.skip_invalid {
+            bail!("{why}");
+        }
+        note(why);
         Ok(())
     }
 
@@ -180,9 +198,9 @@ fn with_field(why: &Error) -> String {
 
 impl Taken {
     pub(super) fn as_text(&self) -> String {
-        let Taken { jobs, topics, secrets, skipped, remarks } = self;
+        let Taken { jobs, topics, secrets, keys, skipped, remarks } = self;
         let mut text = format!("imported {} jobs, kept {} that were there\n", jobs.new, jobs.kept);
-        for (name, counted) in [("topics", topics), ("secrets", secrets)] {
+        for (name, counted) in [("topics", topics), ("secrets", secrets), ("keys", keys)] {
             if counted.new + counted.kept > 0 {
                 let (new, kept) = (counted.new, counted.kept);
                 let _ = writeln!(text, "set {name}: {new}; left as they were: {kept}");
@@ -208,6 +226,7 @@ impl Taken {
             "jobs": both(&self.jobs),
             "topics": both(&self.topics),
             "secrets": both(&self.secrets),
+            "keys": both(&self.keys),
             "skipped": self.skipped,
             "remarks": remarks,
         });

@@ -395,6 +395,16 @@ impl Connection {
                 Err(error) => return Ok(Err(word_of(&error))),
             }
         }
+        let server = self.server.clone();
+        let waiting_max = server.config().limits.waiting;
+        let Ok(_stay) = server.controls.gates.waits.enter(waiting_max, "waiting pops") else {
+            // One who may not wait may still have what is there.
+            return Ok(match server.store.pop(ask(Duration::ZERO)).await {
+                Ok(jobs) if jobs.is_empty() => Err(OUT_OF_MEMORY),
+                Ok(jobs) => Ok(jobs),
+                Err(error) => Err(word_of(&error)),
+            });
+        };
         let ask = ask(wait);
         self.flush().await?;
         Ok(match self.wait_for(ask).await? {

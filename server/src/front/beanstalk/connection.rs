@@ -11,7 +11,6 @@ use linger::machine::Owner;
 use linger::queue::{Ask, Delivery, LetGo, Queue};
 use linger::topic::Topic;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -21,6 +20,7 @@ use super::parse::{Amid, Command, Parser};
 use super::reply::Out;
 use crate::caller::{Caller, Front};
 use crate::front::next_owner;
+use crate::stream::Stream;
 
 /// A read takes so much at first, and more if that was not enough.
 const READ_BYTES_MIN: usize = 2 << 10;
@@ -41,18 +41,19 @@ pub(super) enum End {
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve(server: Arc<Server>, stream: TcpStream, stopping: CancellationToken) {
+pub(super) async fn serve(server: Arc<Server>, stream: Stream, stopping: CancellationToken) {
     let caller = Caller::by(Front::Beanstalkd, stream.peer_addr().ok());
     let mut connection = Connection::new(server, stream, stopping);
     // A connection that breaks is its client's affair.
     let end = caller.scope(connection.run()).await.unwrap_or(End::Gone);
     connection.let_go(end).await;
+    connection.stream.say_goodbye().await;
 }
 
 /// A connection and its state.
 pub(super) struct Connection {
     pub(super) server: Arc<Server>,
-    stream: TcpStream,
+    stream: Stream,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     is_stopped: bool,
     /// The client will say no more.
@@ -72,7 +73,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn new(server: Arc<Server>, stream: TcpStream, stopping: CancellationToken) -> Connection {
+    fn new(server: Arc<Server>, stream: Stream, stopping: CancellationToken) -> Connection {
         let (used, owner) = (Topic::default(), next_owner());
         server.tubes.used(&used);
         server.tubes.watched(&used);
@@ -201,7 +202,10 @@ impl Connection {
             return Ok(());
         }
         let patience = self.server.config().limits.idle_time;
-        let write = self.stream.write_all(self.out.as_bytes());
+        let write = async {
+            self.stream.write_all(self.out.as_bytes()).await?;
+            self.stream.flush().await
+        };
         tokio::time::timeout(patience, write).await.map_err(|_| io::ErrorKind::TimedOut)??;
         self.out.clear();
         Ok(())

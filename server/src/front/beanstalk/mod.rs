@@ -18,12 +18,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::limit::Gates;
 use crate::config::Config;
-use crate::listen::Front;
+use crate::listen::{Front, Full, Most};
 use crate::store::Store;
+use crate::stream::Stream;
+use crate::tls::Speaks;
 use parse::Op;
 use tubes::Tubes;
 
@@ -31,11 +33,14 @@ use tubes::Tubes;
 pub(crate) struct Controls {
     config: ArcSwap<Config>,
     draining: AtomicBool,
+    /// Shared with the other port.
+    gates: Arc<Gates>,
 }
 
 impl Controls {
-    pub(crate) fn new(config: Config) -> Controls {
-        Controls { config: ArcSwap::from_pointee(config), draining: AtomicBool::new(false) }
+    pub(crate) fn new(config: Config, gates: Arc<Gates>) -> Controls {
+        let config = ArcSwap::from_pointee(config);
+        Controls { config, draining: AtomicBool::new(false), gates }
     }
 
     /// Takes on other settings: those that may change while the server runs.
@@ -122,15 +127,23 @@ impl Server {
 }
 
 impl Front for Server {
-    fn connections_max(&self) -> usize {
-        self.config().limits.connections
+    fn connections_max(&self) -> Most {
+        self.config().limits.most_connections()
     }
 
     fn drain(&self) -> Duration {
         self.config().drain
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, stopping: CancellationToken) {
+    fn speaks(&self) -> Speaks {
+        Speaks::Beanstalkd
+    }
+
+    fn first_time(&self) -> Duration {
+        self.config().limits.header_time
+    }
+
+    async fn serve(self: Arc<Self>, stream: Stream, stopping: CancellationToken) {
         // One that is gone already has no address.
         let Ok(peer) = stream.peer_addr() else { return };
         if !self.lets_in(peer.ip()) {
@@ -140,8 +153,13 @@ impl Front for Server {
         connection::serve(self, stream, stopping).await;
     }
 
-    fn refusal(&self) -> String {
+    fn refusal(&self, _: Full) -> String {
         reply::OUT_OF_MEMORY.as_str().to_owned()
+    }
+
+    fn tls_wanted(&self) -> String {
+        // The protocol has no word for it.
+        reply::INTERNAL_ERROR.as_str().to_owned()
     }
 }
 

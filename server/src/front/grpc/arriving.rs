@@ -12,7 +12,7 @@ use tonic::Status;
 
 use super::status;
 use crate::front::app::App;
-use crate::front::limit::Weight;
+use crate::front::limit::{Rest, Weight};
 
 /// The body of a request. One that is a single message counts by its bytes, and must be there in
 /// time; one that is a stream lasts as long as it likes, each of its messages within its limit.
@@ -67,7 +67,8 @@ impl Body for Arriving {
         };
         if let (Some(whole), Some(frame)) = (&mut this.whole, &frame) {
             whole.bytes += frame.data_ref().map_or(0, Bytes::len);
-            if let Err(why) = whole.weight.grow_to(whole.bytes) {
+            let rest = if this.body.is_end_stream() { Rest::None } else { Rest::ToCome };
+            if let Err(why) = whole.weight.grow_to(whole.bytes, rest) {
                 return Poll::Ready(Some(Err(status::of(why))));
             }
         }

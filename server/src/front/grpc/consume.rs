@@ -23,7 +23,7 @@ use tonic::{Status, Streaming};
 
 use super::{Deadline, out_of_time, read, status, write};
 use crate::auth::{self, Caller};
-use crate::caller;
+use crate::caller::Caller as Author;
 use crate::front::app::App;
 use crate::front::limit::Waiting;
 use crate::front::next_owner;
@@ -49,7 +49,7 @@ type Work<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 pub(super) struct Consuming {
     app: Arc<App>,
     store: Arc<Store>,
-    caller: caller::Caller,
+    author: Author,
     _waiting: Waiting,
     requests: Streaming<pb::ConsumeRequest>,
     /// Whether the client has said all it has to say.
@@ -108,7 +108,7 @@ pub(super) async fn begin(
         let mut consuming = Consuming {
             app: app.clone(),
             store: app.store()?.clone(),
-            caller: caller::Caller::of_this_call(),
+            author: Author::of_this_call(),
             _waiting: Waiting::enter(app)?,
             requests,
             is_half_closed: false,
@@ -218,8 +218,8 @@ impl Consuming {
                 Err(why) => each.push((number, false, Some(why))),
             }
         }
-        let (store, caller) = (self.store.clone(), self.caller.clone());
-        let work = Box::pin(caller.scope(async move { store.settle(settles).await }));
+        let (store, author) = (self.store.clone(), self.author.clone());
+        let work = Box::pin(author.scope(async move { store.settle(settles).await }));
         Settling { work, each }
     }
 
@@ -240,8 +240,8 @@ impl Consuming {
                     terms: self.terms,
                     room: None,
                 };
-                let (store, caller) = (self.store.clone(), self.caller.clone());
-                Box::pin(caller.scope(async move { store.pop(ask).await }))
+                let (store, author) = (self.store.clone(), self.author.clone());
+                Box::pin(author.scope(async move { store.pop(ask).await }))
             });
             let Poll::Ready(jobs) = popping.as_mut().poll(context) else { return Ok(Vec::new()) };
             self.popping = None;

@@ -1,11 +1,12 @@
 //! Calls about jobs.
 
 use linger::error::{Code, Error, Result};
-use linger::job::NewJob;
+use linger::job::{NewJob, Traceparent};
 use linger::machine::Reach;
 use linger::queue::{
     Action, Ask, Change, Changed, Key, Lane, Queue as _, Settle, Source, Terms, Verdict,
 };
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::consume::{self, Consuming};
@@ -24,16 +25,24 @@ fn answer<T>(result: Result<T>) -> Answer<T> {
     result.map(Response::new).map_err(status::of)
 }
 
+/// The trace that a call is part of, for jobs that bring none. Libraries send it unasked, so what is no
+/// trace is passed over.
+fn trace(metadata: &MetadataMap) -> Option<Traceparent> {
+    metadata.get("traceparent")?.to_str().ok()?.parse().ok()
+}
+
 #[async_trait]
 impl Queue for Calls {
     async fn add(&self, request: Request<pb::AddRequest>) -> Answer<pb::AddResponse> {
         let caller = caller(&request).map_err(status::of)?;
-        answer(self.add_one(&caller, request.into_inner()).await)
+        let trace = trace(request.metadata());
+        answer(self.add_one(&caller, request.into_inner(), trace).await)
     }
 
     async fn add_many(&self, request: Request<pb::AddManyRequest>) -> Answer<pb::AddManyResponse> {
         let caller = caller(&request).map_err(status::of)?;
-        answer(self.add_all(&caller, request.into_inner()).await)
+        let trace = trace(request.metadata());
+        answer(self.add_all(&caller, request.into_inner(), trace).await)
     }
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Answer<pb::GetResponse> {
@@ -128,7 +137,12 @@ fn key(caller: &Caller, topic: &str, id: &str) -> Result<Key> {
 }
 
 impl Calls {
-    async fn add_one(&self, caller: &Caller, request: pb::AddRequest) -> Result<pb::AddResponse> {
+    async fn add_one(
+        &self,
+        caller: &Caller,
+        request: pb::AddRequest,
+        trace: Option<Traceparent>,
+    ) -> Result<pb::AddResponse> {
         let config = self.app.config();
         let _stay = self.app.gates.adds.enter(config.limits.requests, "adds")?;
         let store = self.app.store()?;
@@ -137,8 +151,9 @@ impl Calls {
             .ok_or_else(|| Error::invalid("job", "job is missing; give at least an empty one"))?;
         let unnamed = Unnamed { key: read::given(&request.idempotency_key), at: None };
         let (now, bytes_max) = (store.clock().now().time(), config.limits.body_bytes);
-        let job = read::new_job(job, unnamed, now, bytes_max)?;
+        let mut job = read::new_job(job, unnamed, now, bytes_max)?;
         caller.check_topic(&job.spec.topic)?;
+        job.spec.traceparent = job.spec.traceparent.or(trace);
         let added = store.add_all(vec![job]).await?.pop().expect("one answer for one job")?;
         Ok(write::added(added))
     }
@@ -147,6 +162,7 @@ impl Calls {
         &self,
         caller: &Caller,
         request: pb::AddManyRequest,
+        trace: Option<Traceparent>,
     ) -> Result<pb::AddManyResponse> {
         let config = self.app.config();
         let limits = &config.limits;
@@ -163,7 +179,11 @@ impl Calls {
             let unnamed = Unnamed { key, at: Some(at) };
             let read: Result<NewJob> = read::new_job(job, unnamed, now, limits.body_bytes);
             let read = read.and_then(|job| caller.check_topic(&job.spec.topic).map(|()| job));
-            refused.push(read.map(|job| good.push(job)).err());
+            let read = read.map(|mut job| {
+                job.spec.traceparent = job.spec.traceparent.or_else(|| trace.clone());
+                good.push(job);
+            });
+            refused.push(read.err());
         }
         let mut added = store.add_all(good).await?.into_iter();
         let results = refused.into_iter().map(|refused| match refused {

@@ -311,6 +311,7 @@ pub(super) fn settings(settings: pb::Settings) -> Result<Settings> {
         retain_dead: duration("retain_dead", settings.retain_dead)?,
         rate: given(&settings.rate).map(str::parse).transpose()?,
         concurrency: NonZeroU32::new(settings.concurrency),
+        jobs_max: NonZeroU32::new(settings.jobs_max),
         partitions: Some(settings.partitions)
             .filter(|count| *count > 0)
             .map(Partitions::new)

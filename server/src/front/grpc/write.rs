@@ -228,6 +228,7 @@ fn settings(settings: &Settings) -> pb::Settings {
         retain_dead: settings.retain_dead.map(span),
         rate: rate.unwrap_or_default(),
         concurrency: settings.concurrency.map_or(0, |most| most.get()),
+        jobs_max: settings.jobs_max.map_or(0, |most| most.get()),
         partitions: settings.partitions.map_or(0, |count| count.get().into()),
     }
 }

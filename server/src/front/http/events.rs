@@ -45,8 +45,9 @@ pub(crate) async fn list(
         let message = "wait is for events to come; ask with order=oldest";
         return Err(Refused::invalid("wait", message));
     }
+    let topic = asked.take("topic");
     let query = Query {
-        topic: asked.take("topic"),
+        topic,
         id: asked.take("id"),
         kinds: asked.take("kind").map(|text| kinds(&text)).transpose()?.unwrap_or_default(),
         since: asked.time("since")?,

@@ -43,9 +43,13 @@ pub(crate) async fn add_all(
     let store = app.store()?;
     let text = read::utf8(bytes)?;
     let (now, key) = (store.clock().now().time(), idempotency_key(headers)?);
+    // Libraries send it unasked, so what is no trace is passed over.
+    let trace = headers.get("traceparent").and_then(|given| given.to_str().ok()?.parse().ok());
     let read = |text: &str, unnamed: Unnamed<'_>| {
-        let job = shape::new_job(Fields::of_request(text)?, unnamed, now, limits.body_bytes)?;
+        let fields = Fields::of_request(text)?;
+        let mut job = shape::new_job(fields, unnamed, now, limits.body_bytes)?;
         caller.check_topic(&job.spec.topic)?;
+        job.spec.traceparent = job.spec.traceparent.or_else(|| trace.clone());
         Ok(job)
     };
     if !read::is_array(text) {

@@ -1,7 +1,7 @@
 //! The lines of an export: jobs with all that is kept of them, and topics with their settings.
 //!
 //! What an answer of this front shows of a job has the same name here; the rest is what only a store
-//! needs to know. Nothing of this is served.
+//! needs to know. Nothing of this is served but as a backup.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,6 +14,7 @@ use linger::queue::{KvEntry, PausedFor, TopicInfo, Whole};
 use linger::time::{Tick, Time, duration_ms};
 use linger::topic::{Settings, Topic};
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
 use super::error::{Refused, Result};
 use super::read::{self, Fields};
@@ -27,15 +28,60 @@ const VERSION: u64 = 1;
 /// A line that was read.
 pub(crate) enum Line {
     /// The first one.
-    Head,
+    Head(Of),
     /// A topic's settings.
     Topic(TopicLine),
     /// A key and its value.
     Key(String, Bytes),
     /// A job.
     Job(Box<Whole>),
-    /// The last one, with how many jobs there were.
-    End(u64),
+    /// The last one.
+    End(End),
+}
+
+/// What the lines are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// What people may mend by hand.
+    Export,
+    /// All of a store, with a checksum at the end.
+    Backup,
+}
+
+/// What the last line says of those before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// How many jobs there were.
+    pub(crate) jobs: u64,
+    /// The checksum of all that was before it, of a backup.
+    pub(crate) sha256: Option<String>,
+}
+
+/// What a backup has come to so far, for its last line, and for those who check it.
+#[derive(Clone, Default)]
+pub(crate) struct Sum {
+    jobs: u64,
+    hash: Sha256,
+}
+
+impl Sum {
+    /// Counts a line with its end.
+    pub(crate) fn count(&mut self, line: &[u8]) {
+        self.jobs += u64::from(is_job(line));
+        self.hash.update(line);
+    }
+
+    /// What the last line has to say.
+    pub(crate) fn end(self) -> End {
+        let hash = self.hash.finalize();
+        let sha256 = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        End { jobs: self.jobs, sha256: Some(sha256) }
+    }
+}
+
+/// Whether a line is a job, as far as can be seen without reading it.
+pub(crate) fn is_job(line: &[u8]) -> bool {
+    line.starts_with(br#"{"kind":"job""#)
 }
 
 /// A topic, as far as it goes along.
@@ -61,9 +107,27 @@ pub(crate) fn head(now: Time) -> Vec<u8> {
     })
 }
 
+/// The first line of a backup: when it was begun, how many jobs there were then, and whether it shows
+/// that very moment.
+pub(crate) fn backup_head(at: Time, jobs: u64, of_one_moment: bool) -> Vec<u8> {
+    line("export", |out| {
+        out.text("format", "linger");
+        out.number("version", VERSION);
+        out.time("at", at);
+        out.flag("backup", true);
+        out.number("jobs", jobs);
+        out.flag("of_one_moment", of_one_moment);
+    })
+}
+
 /// The last line: one who finds none has not got all of it.
-pub(crate) fn end(jobs: u64) -> Vec<u8> {
-    line("end", |out| out.number("jobs", jobs))
+pub(crate) fn end(end: &End) -> Vec<u8> {
+    line("end", |out| {
+        out.number("jobs", end.jobs);
+        if let Some(sha256) = &end.sha256 {
+            out.text("sha256", sha256);
+        }
+    })
 }
 
 /// A topic with settings, or one that is paused.
@@ -215,8 +279,9 @@ pub(crate) fn read(text: &str) -> Result<Line> {
         "job" => read_job(fields).map(|job| Line::Job(Box::new(job))),
         "end" => {
             let jobs = needed(&mut fields, "jobs", read::number)?;
+            let sha256 = fields.read_by("sha256", read::text)?;
             fields.end()?;
-            Ok(Line::End(jobs))
+            Ok(Line::End(End { jobs, sha256 }))
         }
         other => {
             let message = format!(
@@ -245,7 +310,8 @@ fn read_head(mut fields: Fields<'_>) -> Result<Line> {
         let message = format!("it is `{format}` version {version}; give linger version {VERSION}");
         return Err(Refused::invalid("version", message));
     }
-    Ok(Line::Head)
+    let is_backup = fields.read_by("backup", read::flag)?.unwrap_or(false);
+    Ok(Line::Head(if is_backup { Of::Backup } else { Of::Export }))
 }
 
 fn read_topic(mut fields: Fields<'_>) -> Result<TopicLine> {

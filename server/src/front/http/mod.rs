@@ -2,6 +2,7 @@
 
 mod alarms;
 mod audit;
+mod backup;
 mod command;
 mod dashboard;
 mod destinations;
@@ -134,6 +135,7 @@ fn routes() -> Vec<Route> {
         ("/v1/workers/{worker}/drain", post(workers::drain).fallback(only_post)),
         ("/v1/destinations", get(destinations::list).fallback(only_get)),
         ("/v1/nodes", get(nodes::list).fallback(only_get)),
+        ("/v1/backup", get(backup::stream).fallback(only_get)),
         ("/v1/events", get(events::list).fallback(only_get)),
         ("/v1/events/sums", get(events::sums).fallback(only_get)),
         ("/v1/stats", get(stats::show).fallback(only_get)),

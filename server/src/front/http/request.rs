@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt;
@@ -16,7 +16,7 @@ use linger::topic::Topic;
 use super::App;
 use super::error::{Refused, Result};
 use super::read;
-use crate::front::limit::Weight;
+use crate::front::limit::{Rest, Weight};
 
 /// The bytes of a request, all of them, within the limits of size and time.
 pub(crate) struct Payload(pub(crate) Bytes);
@@ -37,6 +37,7 @@ where
     B::Error: Into<axum::BoxError>,
 {
     check_type(&parts.headers)?;
+    check_encoding(&parts.headers)?;
     if parts.uri.query().is_some() {
         // What a call takes is in its body: a parameter would be passed over in silence.
         Asked::of(&parts.uri)?.end()?;
@@ -70,7 +71,7 @@ where
         return Err(too_large());
     }
     let mut weight = Weight::none(app);
-    weight.grow_to(announced as usize).map_err(overloaded)?;
+    weight.grow_to(announced as usize, Rest::None).map_err(overloaded)?;
     let (mut first, mut all) = (Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|cause| {
@@ -82,7 +83,8 @@ where
         if len > bytes_max {
             return Err(too_large());
         }
-        weight.grow_to(len).map_err(overloaded)?;
+        let rest = if body.is_end_stream() { Rest::None } else { Rest::ToCome };
+        weight.grow_to(len, rest).map_err(overloaded)?;
         if first.is_empty() && all.is_empty() {
             // Mostly there is one piece, and it can be taken as it is.
             first = data;
@@ -109,6 +111,17 @@ fn check_type(headers: &HeaderMap) -> Result<()> {
     }
     let message = format!("content type is `{}`; send application/json", read::short(text));
     Err(Refused::new(Code::Invalid, message).status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
+}
+
+/// As it is: what is packed may be a thousand times as large.
+fn check_encoding(headers: &HeaderMap) -> Result<()> {
+    let Some(given) = headers.get(CONTENT_ENCODING) else { return Ok(()) };
+    if given.as_bytes().eq_ignore_ascii_case(b"identity") {
+        return Ok(());
+    }
+    let text = read::short(given.to_str().unwrap_or_default());
+    let message = format!("content encoding is `{text}`; send the request as it is, without one");
+    Err(Refused::new(Code::Invalid, message).status(StatusCode::UNSUPPORTED_MEDIA_TYPE).close())
 }
 
 /// The parts of the path that are names, decoded.

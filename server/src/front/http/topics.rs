@@ -103,6 +103,10 @@ pub(super) fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
             NonZeroU32::new(read::small(name, raw)?)
                 .ok_or_else(|| read::wrong(name, raw, "1 or more, or pause the topic"))
         })?,
+        jobs_max: fields.read_by("jobs_max", |name, raw| {
+            NonZeroU32::new(read::small(name, raw)?)
+                .ok_or_else(|| read::wrong(name, raw, "1 or more, or leave it out"))
+        })?,
         partitions: fields.read_by("partitions", |name, raw| {
             Partitions::new(read::small(name, raw)?)
                 .map_err(|_| read::wrong(name, raw, "a number from 1 to 256"))
@@ -324,6 +328,9 @@ pub(super) fn put_settings(out: &mut Object<'_>, settings: &Settings) {
     }
     if let Some(concurrency) = settings.concurrency {
         out.number("concurrency", concurrency.get().into());
+    }
+    if let Some(jobs_max) = settings.jobs_max {
+        out.number("jobs_max", jobs_max.get().into());
     }
     if let Some(partitions) = settings.partitions {
         out.number("partitions", partitions.get().into());

@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Dialect, Fault, Message};
 use crate::config::{Sasl, Sink};
-use crate::sink::webhook::tls;
+use crate::tls;
 
 /// Where brokers listen unless it is said.
 const PORT: u16 = 9092;
@@ -95,7 +95,7 @@ impl Kafka {
             })
         });
         let tls = match scheme {
-            "kafkas" => Some(Arc::new(tls(sink.ca.as_deref())?)),
+            "kafkas" => Some(Arc::new(tls::client(sink.ca.as_deref(), None)?)),
             _ => None,
         };
         Ok(Kafka { hosts: hosts.collect(), login: login.transpose()?, tls })

@@ -1,19 +1,14 @@
 //! Connections with TLS or without, of HTTP/1.1 or HTTP/2.
 
-use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use anyhow::Context as _;
 use axum::BoxError;
 use axum::http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
 use linger::time::format_duration;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower::Service;
 
@@ -61,30 +56,4 @@ impl Service<Uri> for Connector {
             }
         })
     }
-}
-
-/// TLS by the authorities that the system trusts, and those in this file.
-pub(in crate::sink) fn tls(ca: Option<&Path>) -> anyhow::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(file) = ca {
-        add_from(&mut roots, file)
-            .with_context(|| format!("cannot read the certificates in `{}`", file.display()))?;
-    }
-    if roots.is_empty() {
-        tracing::warn!("no certificates of authorities were found: every https target will fail");
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
-}
-
-fn add_from(roots: &mut RootCertStore, file: &Path) -> anyhow::Result<()> {
-    let before = roots.len();
-    for certificate in CertificateDer::pem_file_iter(file)? {
-        roots.add(certificate?)?;
-    }
-    anyhow::ensure!(roots.len() > before, "there are none in it; give a file in PEM");
-    Ok(())
 }

@@ -29,8 +29,6 @@ use crate::config::{Networks, Webhooks};
 use crate::secrets::Secrets;
 use answer::Answer;
 use connect::Connector;
-#[cfg(feature = "kafka")]
-pub(super) use connect::tls;
 
 /// How long a connection is kept for the next job.
 const IDLE_TIME: Duration = Duration::from_secs(30);
@@ -70,7 +68,7 @@ struct Place {
 pub(crate) fn http_client(config: &Webhooks) -> anyhow::Result<HttpClient> {
     let guard = Arc::new(Guard::new(Networks::Any, Vec::new()));
     let dial = Dial::new(guard, Arc::new(SystemNames), config.connect_time);
-    Ok(client(dial, &connect::tls(config.ca.as_deref())?))
+    Ok(client(dial, &crate::tls::client(config.ca.as_deref(), None)?))
 }
 
 impl Webhook {
@@ -84,7 +82,7 @@ impl Webhook {
         secrets: Arc<Secrets>,
         names: Arc<dyn Names>,
     ) -> anyhow::Result<Webhook> {
-        let tls = connect::tls(config.ca.as_deref())?;
+        let tls = crate::tls::client(config.ca.as_deref(), None)?;
         let tools = ArcSwap::from_pointee(Tools::new(config, &tls, &names));
         Ok(Webhook { tools, tls, names, secrets, clock: SystemClock::default() })
     }

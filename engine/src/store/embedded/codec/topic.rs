@@ -41,6 +41,7 @@ const TWO_BITS: u16 = 0b11;
 /// In place of a pause: that, and what else there is, stands in a byte after the flags.
 const MORE: u16 = 3;
 const PARTITIONS: u8 = 1 << 2;
+const JOBS_MAX: u8 = 1 << 3;
 
 impl StoredPause {
     pub(crate) fn of(pause: Pause, now: Now) -> StoredPause {
@@ -86,8 +87,11 @@ impl StoredTopic {
             headers,
             archive,
             partitions,
+            jobs_max,
         } = &self.settings;
-        let more = partitions.map(|_| self.pause.bits() as u8 | PARTITIONS);
+        let given = |bit: u8, is_given: bool| if is_given { bit } else { 0 };
+        let rest = given(PARTITIONS, partitions.is_some()) | given(JOBS_MAX, jobs_max.is_some());
+        let more = (rest != 0).then(|| self.pause.bits() as u8 | rest);
         let pause = more.map_or(self.pause.bits(), |_| MORE);
         put_u16(
             out,
@@ -144,6 +148,9 @@ impl StoredTopic {
         if let Some(partitions) = partitions {
             put_varint(out, partitions.get().into());
         }
+        if let Some(jobs_max) = jobs_max {
+            put_varint(out, jobs_max.get().into());
+        }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<StoredTopic> {
@@ -151,7 +158,7 @@ impl StoredTopic {
         let two_bits = |shift: u16| (flags >> shift) & TWO_BITS;
         let (paused, more) = match two_bits(PAUSE_SHIFT) {
             MORE => more(reader)?,
-            paused => (paused, false),
+            paused => (paused, 0),
         };
         let mut settings = Settings {
             ttr: reader.option(flags & TTR != 0, part::ttr)?,
@@ -169,7 +176,8 @@ impl StoredTopic {
         settings.timeout = reader.option(flags & TIMEOUT != 0, part::ttr)?;
         settings.headers = reader.option(flags & HEADERS != 0, headers)?.unwrap_or_default();
         settings.archive = reader.option(flags & ARCHIVE != 0, archive)?;
-        settings.partitions = reader.option(more, partitions)?;
+        settings.partitions = reader.option(more & PARTITIONS != 0, partitions)?;
+        settings.jobs_max = reader.option(more & JOBS_MAX != 0, part::non_zero)?;
         Ok(StoredTopic { settings, pause })
     }
 }
@@ -179,14 +187,14 @@ fn rate(reader: &mut Reader<'_>) -> Result<Rate> {
     Rate::new(count, Duration::from_millis(per_ms)).map_err(|_| Malformed("a rate is out of range"))
 }
 
-/// The pause, and whether there are partitions.
-fn more(reader: &mut Reader<'_>) -> Result<(u16, bool)> {
+/// The pause, and what else there is.
+fn more(reader: &mut Reader<'_>) -> Result<(u16, u8)> {
     let more = reader.u8()?;
     let (paused, rest) = (u16::from(more) & TWO_BITS, more & !(TWO_BITS as u8));
-    if rest != PARTITIONS {
+    if rest == 0 || rest & !(PARTITIONS | JOBS_MAX) != 0 {
         return Err(Malformed("a topic has more than is known"));
     }
-    Ok((paused, true))
+    Ok((paused, rest))
 }
 
 fn partitions(reader: &mut Reader<'_>) -> Result<Partitions> {

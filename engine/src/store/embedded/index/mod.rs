@@ -8,4 +8,8 @@ mod rng;
 mod table;
 mod tree;
 
-pub(super) use self::{arena::Arena, table::Table, tree::Tree};
+pub(super) use self::{
+    arena::{Arena, CHUNK},
+    table::Table,
+    tree::Tree,
+};

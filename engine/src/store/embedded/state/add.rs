@@ -66,7 +66,12 @@ impl State {
             (Some(slot), OnConflict::Keep) => {
                 return Ok(Decision::Kept(self.snapshot(slot).into()));
             }
-            _ => {}
+            (Some(_), OnConflict::Replace) => {}
+            (None, _) => {
+                if let Some(orders) = topic.and_then(|at| self.topics[at as usize].as_ref()) {
+                    orders.settings.check_room(&new.topic, || orders.counts().total())?;
+                }
+            }
         }
         self.space.check_growth()?;
         let how = if taken.is_some() { How::Replaced } else { How::New };

@@ -1,6 +1,7 @@
 //! All there is, and the one way in which a job moves. Owned by the decider.
 
 mod add;
+mod backup;
 mod browse;
 mod bulk;
 mod chunk;
@@ -21,6 +22,7 @@ mod survey;
 mod topics;
 
 pub(crate) use add::{Decision, Prepared};
+pub(crate) use backup::Begun;
 pub(crate) use chunk::{Copied, Cursor, Earlier};
 pub(crate) use entry::{Entry, IdHash, More, NO_MORE, Slab};
 pub(crate) use orders::{Orders, SortKey, Stand};
@@ -60,6 +62,7 @@ use crate::store::leaving::Leaving;
 use crate::time::{Bell, Now, StepWatch, Tick, Time, duration_ms};
 use crate::topic::{Archive, Defaults, Settings, Topic};
 
+use backup::{Backup, Then};
 use fresh::Fresh;
 use garbage::Garbage;
 use orders::ReadyKey;
@@ -114,6 +117,8 @@ pub(crate) struct State {
     garbage: Garbage,
     /// Jobs that were held by connections of the process before.
     orphans: VecDeque<u64>,
+    /// The copy of all jobs that is under way.
+    backup: Option<Box<Backup>>,
     /// The last batch that changed a job, hand-outs apart, as long as it may not be durable.
     fresh: Fresh,
     watch: StepWatch,
@@ -216,6 +221,7 @@ impl State {
             opens: BTreeSet::new(),
             garbage: Garbage::default(),
             orphans: VecDeque::new(),
+            backup: None,
             fresh: Fresh::default(),
             watch: StepWatch::default(),
             stats: Stats::default(),
@@ -263,6 +269,7 @@ impl State {
 
     /// Takes a job out of the index that stands nowhere any more.
     fn forget(&mut self, slot: u32) {
+        self.set_aside(slot, Then::Gone);
         let Entry { id, number, more, cold, .. } = self.arena[slot];
         let arena = &self.arena;
         self.ids.remove(id[0], |other| other == slot, |slot| arena[slot].id[0]);
@@ -416,6 +423,10 @@ impl State {
         rewritten: Option<Rewritten>,
         now: Now,
     ) {
+        // That a job has become due can be seen from its due time.
+        if made.event != Event::Due {
+            self.set_aside(slot, Then::Changed);
+        }
         let since = self.stand_down(slot);
         let hand_out = matches!(made.event, Event::Reserve(_) | Event::ReserveNamed(_));
         if hand_out && before.state == At::Ready {

@@ -6,7 +6,7 @@
 -- Answers  the clock, then of each job: `n`ew or `p` (replaced) and number; `k`ept, or `a`dded by this very
 --          call when it was made before, number and job; `x` already there; `o`ther topic that has the id,
 --          its name; `u`nknown: this call's job is not there, or no more; `w`rong: the topic is spread over
---          another number of parts
+--          another number of parts; `l`imit: the topic has as many jobs as it may, how many (4 bytes)
 do
 -- On conflict (`r`eject, `k`eep, `p` replace; `f` only finds what this very call added), `a`t or `d`elay,
 -- milliseconds, priority, flags, 1 if held, own ttr, the call's nonce, over how many parts the topic is
@@ -14,8 +14,8 @@ do
 local NEW = '>c1c1I8I4BBI8c8I2'
 local HEAD = '>BBI4I8I8I4I4I4I8I8I4I8c8'
 -- Of the call under way: the last job's number, the topics by name, how many are added to each, what
--- their numbers are in ids, and over how many parts each is spread.
-local seq, topics, added, marks, parts
+-- their numbers are in ids, over how many parts each is spread, and for how many jobs each has room.
+local seq, topics, added, marks, parts, room
 
 -- The job that a topic has under an id, or the topic that alone may have it.
 local function conflicts(tno, all)
@@ -26,8 +26,21 @@ local function conflicts(tno, all)
 end
 
 local function parts_of(topic, tno)
-  if not parts[topic] then parts[topic] = tno and tonumber(hget(of_topic(tno, 's'), 'partitions') or 1) or 1 end
+  if not parts[topic] then
+    if tno then read_ahead(of_topic(tno, 's'), { 'partitions', 'jobs_max' }) end
+    parts[topic] = tno and tonumber(hget(of_topic(tno, 's'), 'partitions') or 1) or 1
+  end
   return parts[topic]
+end
+
+-- Whether a topic has no room for one job more. It is counted before this call changes anything in it.
+local function is_full(tno)
+  if not tno then return false end
+  if room[tno] == nil then
+    local most = hget(of_topic(tno, 's'), 'jobs_max')
+    room[tno] = most and most - jobs_of(tno) or false
+  end
+  return room[tno] and room[tno] <= 0
 end
 
 local function add(at)
@@ -44,9 +57,14 @@ local function add(at)
   if same then
     if on_conflict == 'r' then return 'x' end
     if on_conflict == 'k' then return 'k' .. same .. hget(JOBS, same) end
+    -- Whether there is room is asked before that changes it, and does not matter.
+    is_full(tno)
     remove(load(same))
     how, all = 'p', hget(IDS, id)
+  elseif is_full(tno) then
+    return 'l' .. pack('>I4', hget(of_topic(tno, 's'), 'jobs_max'))
   end
+  if how == 'n' and tno and room[tno] then room[tno] = room[tno] - 1 end
   if not topics[topic] then
     tno = tno or made(topic)
     topics[topic], added[tno], marks[tno] = tno, 0, pack('>I4', tno)
@@ -71,7 +89,7 @@ register('add', {}, function()
   local answers, ids = { clock }, {}
   for at = 7, #ARGV, 5 do ids[#ids + 1] = ARGV[at] end
   read_ahead(IDS, ids)
-  seq, topics, added, marks, parts = tonumber(hget(META, 'seq') or 0), {}, {}, {}, {}
+  seq, topics, added, marks, parts, room = tonumber(hget(META, 'seq') or 0), {}, {}, {}, {}, {}
   for at = 6, #ARGV, 5 do answers[#answers + 1] = add(at) end
   hset(META, 'seq', seq)
   for tno, count in pairs(added) do hincr(of_topic(tno, 's'), 'added', count) end

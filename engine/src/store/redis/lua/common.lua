@@ -319,6 +319,12 @@ local function has_jobs(tno)
   return call('EXISTS', of_topic(tno, 'd'), of_topic(tno, 'r'), of_topic(tno, 'h'), of_topic(tno, 'o')) > 0
 end
 
+local function jobs_of(tno)
+  local jobs = 0
+  for _, kind in ipairs({ 'd', 'r', 'h', 'o' }) do jobs = jobs + call('ZCARD', of_topic(tno, kind)) end
+  return jobs
+end
+
 local function drop_now(tno)
   local s = of_topic(tno, 's')
   if has_jobs(tno) then return end

@@ -16,7 +16,7 @@ register('configure', ALWAYS, function()
   write()
   local s = of_topic(tno, 's')
   local DERIVED = { 'settings', 'to', 'ttr', 'timeout', 'gap_us', 'gap_ns', 'room_us', 'room_ns', 'concurrency',
-    'retain', 'retain_dead', 'archive', 'partitions' }
+    'retain', 'retain_dead', 'archive', 'partitions', 'jobs_max' }
 
   local function refit(us, ns)
     local full = call('HMGET', s, 'full_us', 'full_ns')

@@ -263,6 +263,12 @@ fn each_flag_of_a_topic_means_its_own_field() {
     with(|settings| settings.rate = Some("7".parse().unwrap()), "2000 07 e807");
     with(|settings| settings.concurrency = NonZeroU32::new(7), "4000 07");
     with(|settings| settings.partitions = Partitions::new(256).ok(), "0006 04 8002");
+    with(|settings| settings.jobs_max = NonZeroU32::new(300), "0006 08 ac02");
+    let both = |settings: &mut Settings| {
+        settings.partitions = Partitions::new(2).ok();
+        settings.jobs_max = NonZeroU32::new(7);
+    };
+    with(both, "0006 0c 02 07");
     with(|settings| settings.confirm = Some(Confirm::Delivery), "8000");
     with(|settings| settings.confirm = Some(Confirm::Finish), "0001");
     with(|settings| settings.timeout = Some(Ttr::DEFAULT), "0008 e0d403");
@@ -304,6 +310,7 @@ fn a_topic() {
         headers: Headers::new([("x-b", "2"), ("X-A", "1")]).unwrap(),
         archive: Some(Archive::Files),
         partitions: Partitions::new(16).ok(),
+        jobs_max: None,
     };
     let pause = StoredPause::Until(time(1_790_000_000_000));
     golden(

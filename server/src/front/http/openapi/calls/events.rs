@@ -10,7 +10,6 @@ use crate::front::http::events::LIMIT_MAX;
 pub(super) fn calls() -> Vec<Operation> {
     let limit = || json!({"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": 100});
     let text = || json!({"type": "string"});
-    let since = "2026-12-01T00:00:00Z";
     let list = Operation::new("get", "/v1/events", "listEvents", "What happened, job by job")
         .note(
             "A bounded part of the log is looked at for an answer: a page may have few events or none, and \
@@ -26,9 +25,9 @@ pub(super) fn calls() -> Vec<Operation> {
             text(),
             json!("failed,died"),
         )
-        .asks("since", "From this moment on.", named("Time"), json!(since))
+        .asks("since", "From this moment on.", named("Time"), json!("2026-01-01T00:00:00Z"))
         .asks("until", "Before this moment.", named("Time"), json!("2099-12-01T00:00:00Z"))
-        .asks("error", "With this in the error.", text(), json!("timed out"))
+        .asks("error", "With this in the error.", text(), json!("answer"))
         .asks(
             "order",
             "Which come first.",
@@ -43,7 +42,7 @@ pub(super) fn calls() -> Vec<Operation> {
             named("DurationText"),
             json!("0s"),
         )
-        .answers(200, "The events.", "Events", json!({"events": [event()], "end": "1-4096"}))
+        .answers(200, "The events.", "EventPage", json!({"events": [event()], "end": "1-4096"}))
         .reads(&[Code::NotFound]);
     let sums = Operation::new("get", "/v1/events/sums", "sumEvents", "What happened how often")
         .note(
@@ -56,13 +55,13 @@ pub(super) fn calls() -> Vec<Operation> {
             "since",
             "From the hour of this moment on; a day before `until` unless given.",
             named("Time"),
-            json!(since),
+            json!(""),
         )
         .asks(
             "until",
             "Before this moment; now unless given.",
             named("Time"),
-            json!("2026-12-02T00:00:00Z"),
+            json!(""),
         )
         .asks(
             "by",
@@ -83,8 +82,8 @@ pub(super) fn calls() -> Vec<Operation> {
 fn event() -> Value {
     json!({
         "at": MOMENT, "kind": "failed", "topic": "order.close", "id": "1001", "number": 1,
-        "attempt": 1, "latency_ms": 12, "status": 500, "error": "status 500", "node": "a",
-        "caller": {"front": "push"},
+        "attempt": 1, "latency_ms": 12, "error": "no answer", "node": "a",
+        "caller": {"front": "http", "address": "10.0.0.7:51320", "key": "shop"},
     })
 }
 

@@ -23,6 +23,13 @@ pub(super) fn calls() -> Vec<Operation> {
             key,
             "order-1001-close",
         )
+        .header(
+            "traceparent",
+            "The W3C trace that the call is part of. It is kept with jobs that bring none, and passed \
+                over if it is none.",
+            json!({"type": "string"}),
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        )
         .takes("NewJobs", &[
             (
                 "Close an order in half an hour",

@@ -1,6 +1,7 @@
 //! Every call there is, in the words of the API's description.
 
 mod alarms;
+mod backup;
 mod destinations;
 mod events;
 mod jobs;
@@ -29,6 +30,7 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     calls.extend(workers::calls());
     calls.extend(destinations::calls());
     calls.extend(nodes::calls());
+    calls.extend(backup::calls());
     calls.extend(stats::calls());
     calls.extend(events::calls());
     calls.extend(alarms::calls());

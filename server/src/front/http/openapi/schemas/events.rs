@@ -9,12 +9,12 @@ use crate::events::Kind;
 
 pub(super) fn all() -> Value {
     json!({
-        "Events": object("Some of what happened.", &["events", "end"], json!({
-            "events": list_of(named("Event")),
+        "EventPage": object("Some of what happened.", &["events", "end"], json!({
+            "events": list_of(named("LoggedEvent")),
             "cursor": about("Where the next page begins.", text()),
             "end": about("Where the log ended: from there on `order=oldest` is what comes.", text()),
         })),
-        "Event": event(),
+        "LoggedEvent": event(),
         "EventSums": object("What happened how often.", &["since", "until", "sums"], json!({
             "since": about("The first hour.", moment()),
             "until": about("The end of the last hour.", moment()),

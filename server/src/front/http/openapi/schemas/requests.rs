@@ -199,6 +199,8 @@ fn topics() -> Value {
          fast they are handed out.";
     const ARCHIVE: &str = "Where jobs go that were finished, died or were deleted: `files` of JSON \
     lines, or where to push them to.";
+    const JOBS_MAX: &str = "The most jobs that it may have, in whatever state; more are refused as \
+         `overloaded`.";
     const PARTITIONS: &str = "Over how many parts of a shared store its jobs are spread, each with an \
          order and limits of its own; to be changed only while it has no jobs.";
     const RATE: &str = "So many hand-outs in so much time: `100` a second, `10/m`, `500/15m`; \
@@ -232,6 +234,7 @@ fn topics() -> Value {
             "retain_dead": about("How long dead ones do; for ever unless given.", named("Duration")),
             "rate": about(RATE, rate),
             "concurrency": about("So many handed out at once.", whole(1, u32::MAX.into())),
+            "jobs_max": about(JOBS_MAX, whole(1, u32::MAX.into())),
             "partitions": about(PARTITIONS, whole(1, 256)),
         })),
     })
