@@ -50,7 +50,9 @@ enum Shared {
     /// Set one that is shared; the others stay
     Set {
         /// Its name, such as limits.body
-        key: String,
+        // Another name than that of the API key.
+        #[arg(value_name = "KEY")]
+        setting: String,
         /// Its value; a list or a table as JSON
         #[arg(allow_hyphen_values = true)]
         value: String,
@@ -60,7 +62,8 @@ enum Shared {
     /// Share one no more: the file of each instance holds again
     Unset {
         /// Its name
-        key: String,
+        #[arg(value_name = "KEY")]
+        setting: String,
         #[command(flatten)]
         remote: Remote,
     },
@@ -103,22 +106,22 @@ impl Shared {
                 let all = told.nodes.iter().all(|node| node.version == told.version);
                 Ok(if all { End::Done } else { End::No })
             }
-            Shared::Set { key, value, remote } => {
+            Shared::Set { setting, value, remote } => {
                 let value = match serde_json::from_str(&value) {
                     Ok(value @ (Value::Array(_) | Value::Object(_))) => value,
                     _ => Value::String(value),
                 };
                 let client = remote.client()?;
-                change(&client, |settings| drop(settings.insert(key, value)))
+                change(&client, |settings| drop(settings.insert(setting, value)))
             }
-            Shared::Unset { key, remote } => {
+            Shared::Unset { setting, remote } => {
                 let client = remote.client()?;
                 let before: Answered = client.get(PATH)?.read()?;
-                if !before.settings.contains_key(&key) {
-                    note(&format!("`{key}` is not shared"));
+                if !before.settings.contains_key(&setting) {
+                    note(&format!("`{setting}` is not shared"));
                     return Ok(End::No);
                 }
-                change(&client, |settings| drop(settings.remove(&key)))
+                change(&client, |settings| drop(settings.remove(&setting)))
             }
         }
     }
