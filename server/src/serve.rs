@@ -313,6 +313,14 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
     if let Some(file) = &config.bootstrap_key_file {
         config.bootstrap_key = Some(bootstrap_key(file)?);
     }
+    if let Place::Folder(folder) = &config.store
+        && config.is_exposed()
+        && config.bootstrap_key.is_none()
+        && !folder.exists()
+    {
+        // Before anything is made: there can be no key in it.
+        return Err(exposed(&config));
+    }
     let (listener, address) = bind(config.listen).await?;
     let stopping = CancellationToken::new();
     if let Some(tls) = tls.clone() {
@@ -352,10 +360,19 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
             check_exposure(&app, &config)?;
             if let Some(recorder) = recorder {
                 let (place, node) = (&config.store, &app.node().name);
-                let begun = Events::start(&store, recorder, &config.events, place, node);
-                let (events, begun) = begun.context("cannot open the event log")?;
-                app.set_events(events);
-                let _ = writing.set(begun);
+                match Events::start(&store, recorder.clone(), &config.events, place, node) {
+                    Ok((events, begun)) => {
+                        app.set_events(events);
+                        let _ = writing.set(begun);
+                    }
+                    // Jobs are served without it: the disk may be full.
+                    Err(why) => {
+                        recorder.switch_off();
+                        tracing::error!(
+                            "the event log cannot be opened, and nothing is logged: {why:#}"
+                        );
+                    }
+                }
             }
             let secrets = app.secrets().load(&*store);
             runtime.block_on(secrets).context("cannot read the secrets in the store")?;
@@ -429,11 +446,15 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
 
 /// Without keys whoever reaches the port may do anything, so that must have been agreed to.
 fn check_exposure(app: &App, config: &Config) -> anyhow::Result<()> {
-    if !config.is_exposed() || app.auth().has_keys() {
-        return Ok(());
+    match config.is_exposed() && !app.auth().has_keys() {
+        true => Err(exposed(config)),
+        false => Ok(()),
     }
+}
+
+fn exposed(config: &Config) -> anyhow::Error {
     let address = config.listen;
-    anyhow::bail!(
+    anyhow::anyhow!(
         "setting `listen` is `{address}`, which others can reach, and there are no API keys: give \
          LINGER_BOOTSTRAP_KEY for the first start and make keys by it, make them while listening on \
          127.0.0.1, or give --insecure (`insecure = true`) if the network itself keeps strangers out"

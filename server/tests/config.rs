@@ -436,7 +436,7 @@ fn a_reload_of_a_wrong_file_changes_nothing() {
     let file = folder.path().join("linger.toml");
     for wrong in [
         "drain = '2s'\n[limits]\nbody = 'x'",
-        "drain = '2s'\nlisten = '0.0.0.0:1'",
+        "drain = '2s'\nbeanstalkd = '0.0.0.0:1'",
         "drain = '2s'\nunknown = 1",
         "drain = '2s'\n=",
     ] {
@@ -613,7 +613,7 @@ fn the_binary_fails_with_2_and_says_why_on_stderr() {
             &[("LINGER_LISTEN", "x")],
             "linger: wrong setting `listen` (LINGER_LISTEN): `x`",
         ),
-        (&["config", "--listen", "0.0.0.0:1"], &[], "which others can reach"),
+        (&["config", "--beanstalkd", "0.0.0.0:1"], &[], "which others can reach"),
         (&["serve", "--listen", "0.0.0.0:1"], &[], "which others can reach"),
         (&["serve", "--durability", "never"], &[], "possible values: sync, relaxed"),
         (&["serve", "--config", "none.toml"], &[], "cannot read the settings in none.toml"),

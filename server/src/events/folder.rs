@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use linger::time::{MINUTE, Time, duration_ms};
+use linger::time::{Time, duration_ms};
 use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Line};
@@ -19,8 +19,9 @@ use super::recorder::hour_of;
 use super::sums::{self, Hour, Kinds, Tally};
 use super::{Batch, Place, Segment};
 
-/// How often the sums are written down: what a crash makes uncertain is read again.
-const SUMS_EVERY: Duration = MINUTE;
+/// How often the sums are written down. What a crash makes uncertain is read again, before anything is
+/// served.
+const SUMS_EVERY: Duration = Duration::from_secs(10);
 /// Nothing is logged while the disk has no more room than this: jobs need it more.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 /// How much of a file's end is read to find its last line.

@@ -1,6 +1,6 @@
 //! What the hot path does for the log: it puts what happened into a bounded line in memory, and goes on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use linger::error::Result;
@@ -26,6 +26,8 @@ pub(crate) struct Recorder {
     waiting: Mutex<Waiting>,
     pub(super) bell: Notify,
     dropped: AtomicU64,
+    /// Nobody takes anything.
+    is_off: AtomicBool,
 }
 
 #[derive(Default)]
@@ -46,6 +48,9 @@ pub(crate) struct Asked {
 impl Recorder {
     /// Takes down some, and never waits.
     pub(crate) fn tell(&self, events: impl IntoIterator<Item = Event>) {
+        if self.is_off.load(Ordering::Relaxed) {
+            return;
+        }
         let mut waiting = self.waiting.lock().expect("nobody panics holding it");
         let was_empty = waiting.events.is_empty();
         let mut dropped = 0;
@@ -66,6 +71,11 @@ impl Recorder {
         if ring {
             self.bell.notify_one();
         }
+    }
+
+    /// Takes down nothing any more.
+    pub(crate) fn switch_off(&self) {
+        self.is_off.store(true, Ordering::Relaxed);
     }
 
     /// What there is, and how many were dropped besides; `spare` takes its place.

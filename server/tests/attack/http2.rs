@@ -175,12 +175,12 @@ async fn a_flood_of_waiting_pops_is_held_to_its_limit() {
     }
     // One who cannot wait is told so, and can still do everything else.
     siege.refuses_to_wait().await;
-    siege.holds("waiting pops", 64 * MIB + most as u64 * (16 << 10)).await;
+    siege.holds("waiting pops", 64 * MIB + most as u64 * (32 << 10)).await;
     drop(streams);
     while siege.waiting().await > 0 {
         tokio::task::yield_now().await;
     }
-    siege.holds("waiting pops, gone", 64 * MIB + most as u64 * (16 << 10)).await;
+    siege.holds("waiting pops, gone", 64 * MIB + most as u64 * (32 << 10)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

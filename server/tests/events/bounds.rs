@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::served::Served;
 use crate::{Place, add, events, kinds, list, page, pop, settle};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,6 +81,19 @@ async fn a_log_that_is_off_says_so_and_nothing_is_kept() {
         assert!(refused.json["error"]["message"].as_str().unwrap().contains("events.enabled"));
     }
     assert!(!place.path().join("events").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_opened_keeps_nobody_from_working() {
+    let place = Place::folder();
+    std::fs::create_dir_all(place.path()).expect("a folder");
+    std::fs::write(place.path().join("events"), "in the way").expect("a file");
+    let mut served = Served::listening(&place.path(), &[]).await;
+    served.says("the event log cannot be opened, and nothing is logged").await;
+    served.says(" ready").await;
+    let server = served.caller();
+    add(&server, r#"{"topic":"mail","id":"1"}"#).await;
+    assert_eq!(server.get("/v1/events").await.code(), "not_found");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,7 +29,6 @@ use crate::config::{Networks, Webhooks};
 use crate::secrets::Secrets;
 use answer::Answer;
 use connect::Connector;
-#[cfg(feature = "kafka")]
 
 /// How long a connection is kept for the next job.
 const IDLE_TIME: Duration = Duration::from_secs(30);

@@ -83,7 +83,7 @@ fn event() -> Value {
     json!({
         "at": MOMENT, "kind": "failed", "topic": "order.close", "id": "1001", "number": 1,
         "attempt": 1, "latency_ms": 12, "error": "no answer", "node": "a",
-        "caller": {"front": "http", "address": "10.0.0.7:51320"},
+        "caller": {"front": "http", "address": "10.0.0.7:51320", "key": "shop"},
     })
 }
 
