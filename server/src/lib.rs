@@ -7,6 +7,7 @@ mod archive;
 mod auth;
 mod caller;
 pub mod cli;
+mod common;
 pub mod config;
 mod eureka;
 mod events;

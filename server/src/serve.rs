@@ -20,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::alarms::Alarms;
 use crate::archive::Archiving;
-use crate::config::{ApiKey, Config, Loaded, LogFormat, Place, Roles};
+use crate::config::{ApiKey, Changes, Config, Loaded, LogFormat, Place, Roles};
 use crate::eureka::Eureka;
 use crate::events::{Events, Recorder, Writing};
 use crate::front;
@@ -78,6 +78,8 @@ async fn serve(mut loaded: Loaded, set_level: &SetLevel) -> anyhow::Result<()> {
         loaded.config.beanstalkd.map(|_| signal(SignalKind::user_defined1())).transpose()?;
     let mut running = start(loaded.config.clone()).await?;
     greet(&loaded.config, &running);
+    running.app.commons().set_loaded(loaded.clone());
+    let mut commons = running.app.commons().stored();
     let mut is_ready = false;
     loop {
         tokio::select! {
@@ -88,8 +90,16 @@ async fn serve(mut loaded: Loaded, set_level: &SetLevel) -> anyhow::Result<()> {
             }
             () = ends.next() => break,
             _ = hangup.recv() => {
-                loaded = reloaded(loaded, &running, set_level);
+                let new = loaded.reload();
+                loaded = reloaded(loaded, new, &running, set_level).0;
                 running.reload_certificates();
+            }
+            Ok(()) = commons.changed() => {
+                let common = commons.borrow_and_update().clone();
+                let (version, new) = (common.version, loaded.with_common(common));
+                let refused;
+                (loaded, refused) = reloaded(loaded, new, &running, set_level);
+                running.app.commons().ran(version, refused);
             }
             () = next_drain(&mut drains) => running.begin_draining(),
         }
@@ -153,9 +163,14 @@ fn greet(config: &Config, running: &Running) {
     );
 }
 
-/// The settings after they were read again; those before if anything is wrong with them.
-fn reloaded(loaded: Loaded, running: &Running, set_level: &SetLevel) -> Loaded {
-    match loaded.reload() {
+/// The settings after they were read again; those before if anything is wrong with them, and what.
+fn reloaded(
+    loaded: Loaded,
+    read: anyhow::Result<(Loaded, Changes)>,
+    running: &Running,
+    set_level: &SetLevel,
+) -> (Loaded, Option<String>) {
+    match read {
         Ok((new, changes)) => {
             set_level(new.config.log.level.filter());
             for change in &changes.live {
@@ -166,11 +181,12 @@ fn reloaded(loaded: Loaded, running: &Running, set_level: &SetLevel) -> Loaded {
                 tracing::warn!(key = change.key, "a setting has changed that needs a restart");
             }
             running.set_config(new.config.clone());
-            new
+            running.app.commons().set_loaded(new.clone());
+            (new, None)
         }
         Err(cause) => {
             tracing::error!("the settings stay as they were: {cause:#}");
-            loaded
+            (loaded, Some(format!("{cause:#}")))
         }
     }
 }
@@ -373,6 +389,10 @@ pub async fn start(mut config: Config) -> anyhow::Result<Running> {
                 );
                 runtime.spawn(stopping.clone().run_until_cancelled_owned(heard));
             }
+            let every = matches!(config.store, Place::Redis(_)).then_some(config.shared.poll);
+            let (followed, following) = (app.clone(), store.clone());
+            let follow = async move { followed.commons().follow(&following, every).await };
+            runtime.spawn(stopping.clone().run_until_cancelled_owned(follow));
             if let Some(eureka) = eureka {
                 app.set_eureka(eureka.clone());
                 let (registry, app, stopping) = (registry.clone(), app.clone(), stopping.clone());

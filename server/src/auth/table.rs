@@ -92,6 +92,8 @@ const HTTP: &[(&str, &str, Needs)] = &[
     ("delete", "/v1/keys/{key}", ADMIN),
     ("get", "/v1/audit", ADMIN),
     ("get", "/v1/backup", ADMIN),
+    ("get", "/v1/config", ADMIN),
+    ("put", "/v1/config", ADMIN),
     ("get", "/v1/whoami", AnyKey),
     ("get", "/v1/destinations", READ_ALL),
     ("get", "/v1/events", READ),

@@ -1,10 +1,11 @@
 //! Settings together with where they came from, and how they change under a running server.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::Config;
 use super::source::{self, Found, Origin, ServeFlags, Values};
@@ -65,6 +66,60 @@ pub struct Change {
     pub origin: Origin,
 }
 
+/// Settings that all who share a store have, over those of their files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Common {
+    /// Which write of them it is; 0 if there was none.
+    pub version: u64,
+    /// By their names, as a file would have them.
+    pub settings: BTreeMap<String, toml::Value>,
+    /// Why what is stored cannot be read.
+    pub broken: Option<String>,
+}
+
+impl Common {
+    /// As they are stored.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.settings).expect("settings are plain")
+    }
+
+    /// As they were stored.
+    pub(crate) fn decode(version: u64, bytes: &[u8]) -> Common {
+        match serde_json::from_slice(bytes) {
+            Ok(settings) => Common { version, settings, broken: None },
+            Err(why) => {
+                let broken = Some(format!("what is stored cannot be read: {why}"));
+                Common { version, settings: BTreeMap::new(), broken }
+            }
+        }
+    }
+
+    fn found(&self) -> Result<Vec<Found>> {
+        if let Some(broken) = &self.broken {
+            bail!("{broken}");
+        }
+        for key in self.settings.keys() {
+            if key == "webhooks.secret" {
+                bail!(
+                    "`{key}` is a secret, which is not shared; give each instance its own, or POST /v1/secrets"
+                );
+            }
+            if source::is_known(key) && !is_live(key) {
+                bail!(
+                    "setting `{key}` needs a restart, so it is not shared; set it in the file of each instance"
+                );
+            }
+        }
+        let origin = Origin::Common(self.version);
+        let found = self.settings.iter().map(|(key, raw)| Found {
+            key: key.clone(),
+            raw: raw.clone(),
+            origin: origin.clone(),
+        });
+        Ok(found.collect())
+    }
+}
+
 /// What settings were read from, to be read again.
 #[derive(Clone)]
 struct Sources {
@@ -73,6 +128,8 @@ struct Sources {
     folder: PathBuf,
     /// The file, as it is shown. Once there was one, it is missed if it is gone.
     file: Option<PathBuf>,
+    /// What all who share the store have.
+    common: Common,
 }
 
 /// Without flags and environment, which may hold secrets.
@@ -89,13 +146,30 @@ impl Loaded {
         env: Vec<(String, String)>,
         folder: PathBuf,
     ) -> Result<Loaded> {
-        Loaded::read(Sources { flags, env, folder, file: None })
+        let common = Common::default();
+        Loaded::read(Sources { flags, env, folder, file: None, common })
     }
 
     /// Reads the sources again, and answers what is to be in force then: all that can change while
     /// the server runs, and the rest as it was. On an error nothing is to change.
     pub fn reload(&self) -> Result<(Loaded, Changes)> {
-        let new = Loaded::read(self.sources.clone())?;
+        self.renewed(self.sources.clone())
+    }
+
+    /// The same with these settings that all who share the store have.
+    pub fn with_common(&self, common: Common) -> Result<(Loaded, Changes)> {
+        self.renewed(Sources { common, ..self.sources.clone() })
+    }
+
+    /// Refuses what no instance could run by.
+    pub(crate) fn check_common(common: &Common) -> Result<()> {
+        let mut values = Values::defaults();
+        values.put(common.found()?)?;
+        Config::read(&mut values).map(drop)
+    }
+
+    fn renewed(&self, sources: Sources) -> Result<(Loaded, Changes)> {
+        let new = Loaded::read(sources)?;
         let changes = self.changes_to(&new);
         let mut values = Values::defaults();
         values.put(self.origins.iter().map(Setting::found).collect())?;
@@ -131,6 +205,7 @@ impl Loaded {
                 .with_context(|| format!("cannot read the settings in {}", file.display()))?;
             values.put(source::of_file(file, &text)?)?;
         }
+        values.put(sources.common.found()?)?;
         values.put(source::of_env(&sources.env)?)?;
         values.put(source::of_flags(&sources.flags)?)?;
         Loaded::of(values, sources)
@@ -145,6 +220,11 @@ impl Loaded {
 impl Setting {
     pub(super) fn new(key: &'static str, value: &impl Value, origin: Origin) -> Setting {
         Setting { key, value: value.show_to_people(), origin, whole: Whole(value.show()) }
+    }
+
+    /// Whether it can change while the server runs.
+    pub(crate) fn is_live(&self) -> bool {
+        is_live(self.key)
     }
 
     fn found(&self) -> Found {
@@ -204,6 +284,7 @@ mod tests {
             env: vec![],
             folder: PathBuf::from("/nowhere"),
             file: None,
+            common: Common::default(),
         };
         let loaded = Loaded::read(sources).unwrap();
         let (mut marked, mut section, mut section_marked, mut comment) =

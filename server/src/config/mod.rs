@@ -27,7 +27,7 @@ pub use alarms::{Alarms, Kind, Of, Pattern, Rule};
 pub(crate) use alarms::{TOPIC as ALARMS_TOPIC, shown_target};
 pub use api_key::ApiKey;
 pub use eureka::{EurekaApp, EurekaServers};
-pub use loaded::{Change, Changes, Loaded, Setting};
+pub use loaded::{Change, Changes, Common, Loaded, Setting};
 pub use network::Network;
 pub use node::{Label, Node};
 pub use place::{Place, Prefix, Shared, Url};

@@ -68,6 +68,8 @@ pub enum Origin {
         /// The line, from 1.
         line: usize,
     },
+    /// What all who share the store have, and which write of it.
+    Common(u64),
     /// A variable of the environment.
     Env(String),
     /// A flag.
@@ -79,6 +81,7 @@ impl Origin {
     pub(super) fn place(&self) -> String {
         match self {
             Origin::Default => "the default".into(),
+            Origin::Common(_) => "the shared settings".into(),
             Origin::File { path, line } => format!("{} line {line}", path.display()),
             other => other.to_string(),
         }
@@ -90,6 +93,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::Default => f.pad("default"),
             Origin::File { path, line } => f.pad(&format!("{}:{line}", path.display())),
+            Origin::Common(version) => f.pad(&format!("shared settings {version}")),
             Origin::Env(name) => f.pad(name),
             Origin::Flag(name) => f.pad(name),
         }
@@ -296,6 +300,11 @@ fn known() -> impl Iterator<Item = &'static str> {
     static KNOWN: std::sync::LazyLock<Vec<String>> =
         std::sync::LazyLock::new(|| Values::defaults().found.into_keys().collect());
     KNOWN.iter().map(String::as_str)
+}
+
+/// Whether there is such a setting.
+pub(super) fn is_known(key: &str) -> bool {
+    known().any(|known| known == key)
 }
 
 fn is_empty_table(raw: &Raw) -> bool {

@@ -26,6 +26,7 @@ use crate::auth::audit::{About, Audit, Entry};
 use crate::auth::table::Needs;
 use crate::auth::{self, Auth, Caller};
 use crate::caller::{Caller as Author, Front};
+use crate::common::Commons;
 use crate::config::Config;
 use crate::eureka::Eureka;
 use crate::events::Events;
@@ -57,6 +58,8 @@ pub(crate) struct App {
     /// When it started, and what it is called where it shares no store.
     started: Time,
     id: String,
+    /// The settings that all who share its store have.
+    commons: Commons,
     /// What others that share its store are told of it.
     node: Node,
     pub(super) gates: Arc<Gates>,
@@ -74,10 +77,12 @@ pub(crate) struct App {
 impl App {
     /// A front without a store yet: it answers that it is not ready.
     pub(crate) fn new(config: Config, address: SocketAddr, stopping: CancellationToken) -> App {
+        let (id, node) = (format!("{:016x}", super::somewhere()), node(&config, address));
         App {
+            commons: Commons::new(id.clone(), node.name.clone()),
             started: SystemClock::new().now().time(),
-            id: format!("{:016x}", super::somewhere()),
-            node: node(&config, address),
+            id,
+            node,
             secrets: Arc::new(Secrets::new(config.webhooks.secret.clone())),
             auth: Arc::new(Auth::new(&config)),
             audit: Audit::default(),
@@ -96,6 +101,11 @@ impl App {
             stopping,
             seen_to: TaskTracker::new(),
         }
+    }
+
+    /// The settings that all who share its store have.
+    pub(crate) fn commons(&self) -> &Commons {
+        &self.commons
     }
 
     /// What others that share its store are told of this server.

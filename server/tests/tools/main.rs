@@ -11,4 +11,5 @@ mod served;
 mod backup;
 mod bench;
 mod doctor;
+mod settings;
 mod top;

@@ -18,6 +18,7 @@ use super::error::Result;
 use super::lines::{self, Sum};
 use super::request::Asked;
 use crate::auth::audit;
+use crate::common;
 use crate::front::limit::Calling;
 use crate::registry;
 use crate::secrets;
@@ -119,7 +120,8 @@ impl Writer {
 /// What is kept only for a while does not, workers and the audit log: restored, it would be there for ever.
 /// Secrets are for those who ask for them.
 fn goes_along(key: &str, with_secrets: bool) -> bool {
-    let is_passing = key.starts_with(registry::PREFIX) || key.starts_with(audit::PREFIX);
+    let passing = [registry::PREFIX, audit::PREFIX, common::NODES];
+    let is_passing = passing.iter().any(|prefix| key.starts_with(prefix));
     !is_passing && (with_secrets || !key.starts_with(secrets::PREFIX))
 }
 

@@ -4,6 +4,7 @@ mod alarms;
 mod audit;
 mod backup;
 mod command;
+mod config;
 mod dashboard;
 mod destinations;
 mod error;
@@ -136,6 +137,7 @@ fn routes() -> Vec<Route> {
         ("/v1/destinations", get(destinations::list).fallback(only_get)),
         ("/v1/nodes", get(nodes::list).fallback(only_get)),
         ("/v1/backup", get(backup::stream).fallback(only_get)),
+        ("/v1/config", get(config::show).put(config::set).fallback(only_config)),
         ("/v1/events", get(events::list).fallback(only_get)),
         ("/v1/events/sums", get(events::sums).fallback(only_get)),
         ("/v1/stats", get(stats::show).fallback(only_get)),
@@ -216,6 +218,10 @@ async fn only_list() -> Response {
 
 async fn only_put() -> Response {
     wrong_method("PUT")
+}
+
+async fn only_config() -> Response {
+    wrong_method("GET, HEAD, PUT")
 }
 
 async fn only_worker() -> Response {

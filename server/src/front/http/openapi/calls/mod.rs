@@ -2,6 +2,7 @@
 
 mod alarms;
 mod backup;
+mod config;
 mod destinations;
 mod events;
 mod jobs;
@@ -31,6 +32,7 @@ pub(crate) fn calls(fronts: &Fronts) -> Vec<Operation> {
     calls.extend(destinations::calls());
     calls.extend(nodes::calls());
     calls.extend(backup::calls());
+    calls.extend(config::calls());
     calls.extend(stats::calls());
     calls.extend(events::calls());
     calls.extend(alarms::calls());

@@ -3,6 +3,7 @@
 
 mod alarms;
 mod answers;
+mod config;
 mod destinations;
 mod events;
 mod keys;
@@ -29,6 +30,7 @@ pub(crate) fn schemas() -> Value {
         destinations::all(),
         keys::all(),
         nodes::all(),
+        config::all(),
         events::all(),
         alarms::all(),
         stats::all(),
