@@ -80,7 +80,7 @@ impl Audit {
         let value = serde_json::to_vec(entry).expect("text and numbers can be written");
         let (value, ttl) = (Some(value.into()), Some(KEPT_FOR));
         store.kv_write(KvWrite { key, value, expect: Expect::Any, ttl }).await?;
-        if self.written.fetch_add(1, Ordering::Relaxed) % TRIM_EVERY == 0 {
+        if self.written.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIM_EVERY) {
             trim(store).await?;
         }
         Ok(())
