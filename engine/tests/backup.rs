@@ -111,7 +111,7 @@ async fn stir(store: &Embedded, rng: &mut Rng) {
 }
 
 async fn add(store: &Embedded, name: &str, id: &str, rng: &mut Rng) {
-    let delay = [HOUR, 0 * SECOND][rng.below(2) as usize];
+    let delay = [HOUR, std::time::Duration::ZERO][rng.below(2) as usize];
     let job = Job::new(name, format!("body of {id}")).id(id).delay(delay);
     let mut new = job.check(store.clock().now().time()).expect("a right job");
     new.on_conflict = [OnConflict::Keep, OnConflict::Replace][rng.below(2) as usize];

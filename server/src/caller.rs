@@ -57,7 +57,9 @@ impl Caller {
     }
 
     /// Does something for this caller.
-    pub(crate) async fn scope<T>(self, what: impl Future<Output = T>) -> T {
-        CALLER.scope(self, what).await
+    ///
+    /// No `async fn`: that would have room for what is done twice, for as long as a pop waits.
+    pub(crate) fn scope<F: Future>(self, what: F) -> impl Future<Output = F::Output> {
+        CALLER.scope(self, what)
     }
 }

@@ -185,12 +185,13 @@ class Jobs {
         h(
           'div',
           { class: 'head-actions' },
-          h(
-            'a',
-            { class: 'button primary', href: `#/add${params({ topic: this.topic })}` },
-            icon('add'),
-            h('span', {}, t('menu.add')),
-          ),
+          may('add', this.topic || undefined) &&
+            h(
+              'a',
+              { class: 'button primary', href: `#/add${params({ topic: this.topic })}` },
+              icon('add'),
+              h('span', {}, t('menu.add')),
+            ),
         ),
       ),
       this.filters(),
@@ -284,7 +285,7 @@ class Jobs {
       return empty(
         t('jobs.none_yet'),
         h('p', { class: 'muted' }, t('jobs.none_yet_text')),
-        h('p', {}, h('a', { class: 'button primary', href: '#/add' }, t('menu.add'))),
+        may('add') && h('p', {}, h('a', { class: 'button primary', href: '#/add' }, t('menu.add'))),
       );
     const most = [...topics].sort((a, b) => held(b.counts) - held(a.counts)).slice(0, CHOICES);
     return [

@@ -116,10 +116,12 @@ impl Caller {
     }
 
     /// Does something that is taken down with its key.
-    pub(crate) async fn doing<T>(&self, what: impl Future<Output = T>) -> T {
-        let Some(key) = self.key() else { return what.await };
-        let told = Told { key: Some(key.name.clone()), ..Told::of_this_call() };
-        told.scope(what).await
+    ///
+    /// No `async fn`: that would have room for what is done four times, for as long as a pop waits.
+    pub(crate) fn doing<F: Future>(&self, what: F) -> impl Future<Output = F::Output> + use<F> {
+        let mut told = Told::of_this_call();
+        told.key = self.key().map(|key| key.name.clone()).or(told.key);
+        told.scope(what)
     }
 
     /// Returns when its key does not hold any more, with the refusal that this is.

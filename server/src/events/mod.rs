@@ -449,6 +449,7 @@ fn batches(
         let gap = Event::new(now.as_ms(), Kind::Gap, Of::Nothing, Caller::default());
         events.insert(0, Event { count: Some(dropped), ..gap });
     }
+    let mut events = births_first(events);
     // One that died is told twice, and its name is asked for twice.
     let mut last = None;
     for event in &mut events {
@@ -469,8 +470,61 @@ fn batches(
     batches
 }
 
+/// The same, with jobs added before anything else happens to them: whoever waits for a job may have it,
+/// and have told so, before the one who added it is answered.
+fn births_first(mut events: Vec<Event>) -> Vec<Event> {
+    let mut first: HashMap<u64, usize> = HashMap::with_capacity(events.len());
+    let mut order: Vec<usize> = (0..events.len()).map(|at| 2 * at + 1).collect();
+    let mut is_right = true;
+    for (at, event) in events.iter().enumerate() {
+        let Some(number) = event.number else { continue };
+        let earlier = *first.entry(number).or_insert(at);
+        if earlier < at && matches!(event.kind, Kind::Added | Kind::Replaced) {
+            order[at] = 2 * earlier;
+            is_right = false;
+        }
+    }
+    if !is_right {
+        let mut places = order.into_iter();
+        events.sort_by_cached_key(|_| places.next().expect("each has one"));
+    }
+    events
+}
+
 /// A name that nobody else has.
 fn uuid() -> String {
     let now = linger::time::Clock::now(&linger::time::SystemClock::new()).time();
     linger::job::made_id(now).as_str().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_added_before_anything_else_happens_to_it() {
+        let event = |kind, number| {
+            let event = Event::new(0, kind, Of::Nothing, Caller::default());
+            Event { number: Some(number), ..event }
+        };
+        let told = vec![
+            event(Kind::Added, 1),
+            event(Kind::HandedOut, 2),
+            event(Kind::Finished, 2),
+            event(Kind::HandedOut, 1),
+            event(Kind::Added, 2),
+            event(Kind::Finished, 1),
+        ];
+        let right = [
+            (Kind::Added, 1),
+            (Kind::Added, 2),
+            (Kind::HandedOut, 2),
+            (Kind::Finished, 2),
+            (Kind::HandedOut, 1),
+            (Kind::Finished, 1),
+        ];
+        let told = births_first(told).into_iter();
+        let told: Vec<_> = told.map(|event| (event.kind, event.number.unwrap())).collect();
+        assert_eq!(told, right);
+    }
 }

@@ -26,7 +26,9 @@ pub(super) struct Held {
     swept: Option<SystemTime>,
 }
 
-struct One {
+/// A delivery under way.
+pub(super) struct One {
+    number: u64,
     topic: Topic,
     id: Id,
     lease: Lease,
@@ -35,13 +37,42 @@ struct One {
     ttr: Duration,
 }
 
-/// A delivery of which something is said.
-pub(super) struct Found<'a> {
-    pub(super) number: u64,
-    pub(super) topic: &'a str,
-    pub(super) span: &'a SpanContext,
-    /// Whether who says so may hold it: not if the lease is another.
-    pub(super) is_held: bool,
+/// The delivery of which something is said.
+pub(super) enum Of {
+    /// This one, which ends by it. It is taken out before the store is told, since by the time that has
+    /// answered the job may be out again.
+    Ending(Box<One>),
+    /// This one, which goes on.
+    GoingOn(u64, Lease),
+    /// Not one that whoever says so holds.
+    None,
+}
+
+impl One {
+    /// Ends as somebody said.
+    pub(super) fn end(mut self, verdict: &Verdict) {
+        self.span.set_attribute(KeyValue::new("linger.outcome", word(verdict)));
+        match verdict {
+            Verdict::Fail { error, .. } | Verdict::Bury { error: Some(error), .. } => {
+                self.span.set_status(Status::error(error.to_string()));
+            }
+            _ => {}
+        }
+        self.span.end();
+    }
+
+    /// Ends, as nothing can be said of it any more.
+    pub(super) fn end_failed(mut self, why: &Error) {
+        failed(&mut self.span, why);
+        self.span.end();
+    }
+
+    /// Ends, since its time was over.
+    fn end_late(mut self) {
+        self.span.set_attribute(KeyValue::new("linger.outcome", "timed_out"));
+        self.span.set_status(Status::error("ttr ran out"));
+        self.span.end_with_timestamp(self.until.min(SystemTime::now()));
+    }
 }
 
 impl Held {
@@ -56,7 +87,7 @@ impl Held {
             self.swept = Some(now);
             let over = self.by_number.iter().filter(|(_, one)| one.until < now);
             let over: Vec<u64> = over.map(|(number, _)| *number).collect();
-            over.into_iter().for_each(|number| self.end_late(number));
+            over.into_iter().filter_map(|number| self.take(number)).for_each(One::end_late);
         }
         self.by_number.len() < HELD_MAX
     }
@@ -64,54 +95,46 @@ impl Held {
     pub(super) fn put(&mut self, job: &Delivery, span: Span, until: SystemTime) {
         let number = job.job.number;
         // That it is handed out again is how one learns that the one before had no time left.
-        self.end_late(number);
+        if let Some(before) = self.take(number) {
+            before.end_late();
+        }
         let (topic, id) = (job.topic().clone(), job.id().clone());
-        self.numbers.insert((topic.clone(), id.clone()), number);
         let ttr = job.ttr.as_duration();
-        self.by_number.insert(number, One { topic, id, lease: job.lease, span, until, ttr });
+        self.insert(One { number, topic, id, lease: job.lease, span, until, ttr });
     }
 
-    /// The delivery of which something is said.
-    pub(super) fn find(&self, settle: &Settle) -> Option<Found<'_>> {
+    /// The topic and the span of the delivery of which something is said, and what becomes of it.
+    pub(super) fn find(&mut self, settle: &Settle) -> Option<(Topic, SpanContext, Of)> {
         let number = match &settle.key {
             Key::Number(number) => *number,
             Key::Named(topic, id) => *self.numbers.get(&(topic.clone(), id.clone()))?,
         };
         let one = self.by_number.get(&number)?;
-        let is_held = settle.lease.is_none_or(|lease| lease == one.lease);
-        let (topic, span) = (one.topic.as_str(), one.span.span_context());
-        Some(Found { number, topic, span, is_held })
+        let (topic, span, lease) = (one.topic.clone(), one.span.span_context().clone(), one.lease);
+        let of = match &settle.verdict {
+            _ if settle.lease.is_some_and(|given| given != lease) => Of::None,
+            Verdict::Touch { .. } | Verdict::Leave => Of::GoingOn(number, lease),
+            _ => self.take(number).map_or(Of::None, |one| Of::Ending(Box::new(one))),
+        };
+        Some((topic, span, of))
     }
 
-    /// Does with a delivery as was said: it ends, unless that was to give it more time.
-    pub(super) fn settled(&mut self, number: u64, verdict: &Verdict) {
+    /// Puts back what has not ended after all, unless the job is out again.
+    pub(super) fn put_back(&mut self, one: One) {
+        if !self.by_number.contains_key(&one.number) {
+            self.insert(one);
+        }
+    }
+
+    /// Gives a delivery more time.
+    pub(super) fn prolong(&mut self, number: u64, lease: Lease, verdict: &Verdict) {
         let more = match verdict {
             Verdict::Touch { ttr } => ttr.map(|ttr| ttr.as_duration()),
-            Verdict::Leave => None,
-            _ => return self.end(number, verdict),
+            _ => None,
         };
-        if let Some(one) = self.by_number.get_mut(&number) {
+        let held = self.by_number.get_mut(&number).filter(|one| one.lease == lease);
+        if let Some(one) = held {
             one.until = SystemTime::now() + more.unwrap_or(one.ttr);
-        }
-    }
-
-    fn end(&mut self, number: u64, verdict: &Verdict) {
-        let Some(mut one) = self.take(number) else { return };
-        one.span.set_attribute(KeyValue::new("linger.outcome", word(verdict)));
-        match verdict {
-            Verdict::Fail { error, .. } | Verdict::Bury { error: Some(error), .. } => {
-                one.span.set_status(Status::error(error.to_string()));
-            }
-            _ => {}
-        }
-        one.span.end();
-    }
-
-    /// Ends a delivery of which nothing can be said any more.
-    pub(super) fn end_failed(&mut self, number: u64, why: &Error) {
-        if let Some(mut one) = self.take(number) {
-            failed(&mut one.span, why);
-            one.span.end();
         }
     }
 
@@ -121,12 +144,9 @@ impl Held {
         self.by_number.drain().for_each(|(_, mut one)| one.span.end());
     }
 
-    fn end_late(&mut self, number: u64) {
-        if let Some(mut one) = self.take(number) {
-            one.span.set_attribute(KeyValue::new("linger.outcome", "timed_out"));
-            one.span.set_status(Status::error("ttr ran out"));
-            one.span.end_with_timestamp(one.until.min(SystemTime::now()));
-        }
+    fn insert(&mut self, one: One) {
+        self.numbers.insert((one.topic.clone(), one.id.clone()), one.number);
+        self.by_number.insert(one.number, one);
     }
 
     fn take(&mut self, number: u64) -> Option<One> {

@@ -23,7 +23,7 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
 
 use crate::config::{Config, shown_target};
 use crate::sink;
-use held::Held;
+use held::{Held, Of};
 
 /// Makes spans and has them sent.
 pub(crate) struct Traces {
@@ -43,8 +43,7 @@ pub(crate) struct Settling(Vec<Option<Word>>);
 
 /// What is said of a delivery.
 struct Word {
-    /// The job's number, if it is the word of who holds it.
-    number: Option<u64>,
+    of: Of,
     span: Span,
     verdict: Verdict,
 }
@@ -150,17 +149,16 @@ impl Traces {
 
     /// Begins the spans of words on deliveries that are traced.
     pub(crate) fn settling(&self, batch: &[Settle]) -> Settling {
-        let held = self.held.lock().expect("nobody panics holding it");
+        let mut held = self.held.lock().expect("nobody panics holding it");
         if held.is_empty() {
             return Settling(Vec::new());
         }
         let begun = batch.iter().map(|settle| {
-            let found = held.find(settle)?;
+            let (topic, delivery, of) = held.find(settle)?;
             let name = word(&settle.verdict);
-            let builder = named(name, found.topic).with_attributes(operation(name, "settle"));
-            let span = self.begin(builder, Some(found.span));
-            let number = found.is_held.then_some(found.number);
-            Some(Word { number, span, verdict: settle.verdict.clone() })
+            let builder = named(name, topic.as_str()).with_attributes(operation(name, "settle"));
+            let span = self.begin(builder, Some(&delivery));
+            Some(Word { of, span, verdict: settle.verdict.clone() })
         });
         Settling(begun.collect())
     }
@@ -168,18 +166,20 @@ impl Traces {
     /// Ends them, and the deliveries that they end.
     pub(crate) fn settled(&self, settling: Settling, answer: &Result<Vec<Result<Changed>>>) {
         for (at, said) in settling.0.into_iter().enumerate() {
-            let Some(Word { number, mut span, verdict }) = said else { continue };
+            let Some(Word { of, mut span, verdict }) = said else { continue };
             let answer = answer.as_ref().map(|answers| answers[at].as_ref());
             if let Err(why) = answer.and_then(|one| one) {
                 failed(&mut span, why);
             }
             span.end();
-            let (Some(number), Ok(answer)) = (number, answer) else { continue };
-            let mut held = self.held.lock().expect("nobody panics holding it");
-            match answer {
-                Ok(_) => held.settled(number, &verdict),
+            let held = || self.held.lock().expect("nobody panics holding it");
+            match (of, answer) {
+                (Of::Ending(one), Ok(Ok(_))) => one.end(&verdict),
                 // Lost, or the job is gone: this delivery leads nowhere any more.
-                Err(why) => held.end_failed(number, why),
+                (Of::Ending(one), Ok(Err(why))) => one.end_failed(why),
+                (Of::Ending(one), Err(_)) => held().put_back(*one),
+                (Of::GoingOn(number, lease), Ok(Ok(_))) => held().prolong(number, lease, &verdict),
+                (Of::GoingOn(..) | Of::None, _) => {}
             }
         }
     }

@@ -128,7 +128,7 @@ async fn a_push_is_told_with_what_the_receiver_said() {
         let server = served.caller();
         let mut receiver = Receiver::start().await;
         let target = receiver.url("/paid");
-        let retry = r#"{"attempts":2,"ladder":["1ms"]}"#;
+        let retry = r#"{"attempts":2,"ladder":["300ms"]}"#;
         add(
             &server,
             &format!(r#"{{"topic":"mail","id":"1","target":"{target}","retry":{retry}}}"#),

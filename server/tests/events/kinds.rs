@@ -81,7 +81,7 @@ async fn deaths_are_told_with_what_led_to_them() {
     for place in Place::both() {
         let served = place.serve(&[]).await;
         let server = served.caller();
-        for (id, ttr) in [("fails", "60s"), ("again", "60s"), ("slow", "1ms")] {
+        for (id, ttr) in [("fails", "60s"), ("again", "60s"), ("slow", "50ms")] {
             let retry = r#"{"attempts":1}"#;
             add(
                 &server,

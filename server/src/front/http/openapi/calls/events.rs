@@ -15,7 +15,7 @@ pub(super) fn calls() -> Vec<Operation> {
             "A bounded part of the log is looked at for an answer: a page may have few events or none, and \
                 still a cursor. With `order=oldest` there always is one, and when it is the same as `end` there is \
                 no more at present: ask from there with `wait` to follow what happens. Events stand in the \
-                log in the order in which they were written, some milliseconds after they happened.",
+                log in the order in which they were told, some milliseconds after they happened.",
         )
         .asks("topic", "Of this topic.", text(), json!("order.close"))
         .asks("id", "Of jobs with this id.", text(), json!("1001"))
