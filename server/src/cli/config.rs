@@ -21,7 +21,7 @@ use crate::config::{ServeFlags, Setting};
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Show {
     #[command(subcommand)]
-    shared: Option<Shared>,
+    shared: Option<OfServers>,
     /// As JSON: {"listen": {"value": "127.0.0.1:7300", "from": "default"}, …}
     #[arg(long)]
     json: bool,
@@ -39,7 +39,7 @@ Examples:
   linger config shared                     what is shared, and who runs by it";
 
 #[derive(clap::Subcommand)]
-enum Shared {
+enum OfServers {
     /// Show the settings that are shared, and which version each instance runs by
     ///
     /// Exit code 1: an instance has refused them, or has not taken them on yet.
@@ -96,17 +96,17 @@ impl Show {
     }
 }
 
-impl Shared {
+impl OfServers {
     fn run(self) -> Result<End> {
         match self {
-            Shared::Shared { remote } => {
+            OfServers::Shared { remote } => {
                 let answer = remote.client()?.get(PATH)?;
                 let told: Answered = answer.read()?;
                 answer.print(|| told.as_text())?;
                 let all = told.nodes.iter().all(|node| node.version == told.version);
                 Ok(if all { End::Done } else { End::No })
             }
-            Shared::Set { setting, value, remote } => {
+            OfServers::Set { setting, value, remote } => {
                 let value = match serde_json::from_str(&value) {
                     Ok(value @ (Value::Array(_) | Value::Object(_))) => value,
                     _ => Value::String(value),
@@ -114,7 +114,7 @@ impl Shared {
                 let client = remote.client()?;
                 change(&client, |settings| drop(settings.insert(setting, value)))
             }
-            Shared::Unset { setting, remote } => {
+            OfServers::Unset { setting, remote } => {
                 let client = remote.client()?;
                 let before: Answered = client.get(PATH)?.read()?;
                 if !before.settings.contains_key(&setting) {

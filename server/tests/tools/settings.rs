@@ -61,7 +61,7 @@ async fn every_instance_takes_on_what_is_shared_without_a_restart() {
     assert_eq!(told["settings"], json!({ "limits.body": "2KiB" }));
     assert_eq!(told["nodes"].as_array().unwrap().len(), 3, "{told}");
     let from = format!("shared settings {version}");
-    assert_eq!(told["in_force"]["limits.body"], json!({ "value": 2048, "from": from }));
+    assert_eq!(told["in_force"]["limits.body"], json!({ "value": "2KiB", "from": from }));
     assert_eq!((add(&a, 3000).await, add(&b, 3000).await), (413, 413));
     assert_eq!(add(&c, 3000).await, 201);
     assert_eq!(c.get("/v1/config").await.ok(200)["in_force"]["limits.body"]["from"], "--set");
@@ -84,7 +84,7 @@ async fn what_is_wrong_is_refused_whole_and_an_older_version_is_not_written_over
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(&folder.path().join("store"), &[]).await;
     let server = served.caller();
-    let right = json!({"settings": {"limits.body": "2KiB", "log.level": "warn"}, "if_version": 0});
+    let right = json!({"settings": {"limits.body": "2KiB", "drain": "10s"}, "if_version": 0});
     let version = put(&server, &right).await.ok(200)["version"].as_u64().unwrap();
     settled(&server, version).await;
     assert_eq!(add(&server, 3000).await, 413);
@@ -104,7 +104,7 @@ async fn what_is_wrong_is_refused_whole_and_an_older_version_is_not_written_over
     let told = server.get("/v1/config").await.ok(200);
     assert_eq!((&told["version"], &told["settings"]), (&version.into(), &right["settings"]));
     let url = format!("http://{}", served.address);
-    let none = run(&["config", "unset", "drain", "--server", &url]);
+    let none = run(&["config", "unset", "limits.wait", "--server", &url]);
     assert_eq!(none.code, 1, "{none:?}");
 
     // They are there again after a restart.
