@@ -99,6 +99,13 @@ impl World {
             self.round()?;
         }
         self.settle_down()?;
+        for topic in self.plan.topics().to_vec() {
+            for change in [TopicChange::Set(Box::default()), TopicChange::Resume] {
+                if self.ask(Op::Configure(topic.clone(), change))?.is_none() {
+                    return Ok(());
+                }
+            }
+        }
         let job = NewJob::new(
             self.plan.topics()[0].clone(),
             "last".parse().expect("an id"),
@@ -110,13 +117,6 @@ impl World {
                 return Err(format!("there is room, and an add is refused: {answer:?}"));
             }
             None => return Ok(()),
-        }
-        for topic in self.plan.topics().to_vec() {
-            for change in [TopicChange::Set(Box::default()), TopicChange::Resume] {
-                if self.ask(Op::Configure(topic.clone(), change))?.is_none() {
-                    return Ok(());
-                }
-            }
         }
         self.advance(LONG);
         for lane in [Lane::Pull, Lane::Push] {

@@ -425,7 +425,7 @@ impl State {
     ) {
         // That a job has become due can be seen from its due time.
         if made.event != Event::Due {
-            let _ = Then::Changed;
+            self.set_aside(slot, Then::Changed);
         }
         let since = self.stand_down(slot);
         let hand_out = matches!(made.event, Event::Reserve(_) | Event::ReserveNamed(_));
