@@ -89,7 +89,7 @@ const HTTP: &[(&str, &str, Needs)] = &[
     ("delete", "/v1/secrets/{secret}", ADMIN),
     ("get", "/v1/keys", ADMIN),
     ("post", "/v1/keys", ADMIN),
-    ("delete", "/v1/keys/{key}", ADMIN),
+    ("delete", "/v1/keys/{key_id}", ADMIN),
     ("get", "/v1/audit", ADMIN),
     ("get", "/v1/backup", ADMIN),
     ("get", "/v1/config", ADMIN),

@@ -150,7 +150,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, mut asked: Asked) -> Resul
     }))
 }
 
-/// `DELETE /v1/keys/{key}`.
+/// `DELETE /v1/keys/{key_id}`.
 pub(crate) async fn revoke(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,

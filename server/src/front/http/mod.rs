@@ -112,7 +112,7 @@ fn routes() -> Vec<Route> {
         ("/v1/pop", post(work::pop_many).fallback(only_post)),
         ("/v1/due", get(topics::due).fallback(only_get)),
         ("/v1/keys", get(keys::list).post(keys::add).fallback(only_list)),
-        ("/v1/keys/{key}", delete(keys::revoke).fallback(only_delete)),
+        ("/v1/keys/{key_id}", delete(keys::revoke).fallback(only_delete)),
         ("/v1/whoami", get(keys::whoami).fallback(only_get)),
         ("/v1/audit", get(audit::list).fallback(only_get)),
         ("/v1/secrets", get(secrets::list).post(secrets::add).fallback(only_list)),

@@ -54,7 +54,7 @@ pub(super) fn calls() -> Vec<Operation> {
         .writes(&[Code::TooLarge]);
     let revoke = Operation::new(
         "delete",
-        "/v1/keys/{key}",
+        "/v1/keys/{key_id}",
         "revokeKey",
         "Revokes an API key: nobody is let in by it any more",
     )
@@ -62,7 +62,7 @@ pub(super) fn calls() -> Vec<Operation> {
         "What waits or streams by it ends. Other servers on the same store hear of it within \
          `store.poll`. The last that may administer stays while there are others.",
     )
-    .in_path("key", "Its id.", named("Id"), ID)
+    .in_path("key_id", "Its id.", named("Id"), ID)
     .answers(200, "The key that is gone.", "ApiKey", key())
     .writes(&[Code::NotFound, Code::WrongState]);
     let whoami =

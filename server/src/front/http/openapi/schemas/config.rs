@@ -32,8 +32,7 @@ pub(super) fn all() -> Value {
             "version": version("What it has taken on."),
             "refused": about("Why it has not taken on what is stored.", text()),
         })),
-        "SharedConfigWish": with_settings(fields("What is to be shared.", json!({
-            "settings": settings,
+        "SharedConfigWish": with_settings(&settings, fields("What is to be shared.", json!({
             "if_version": about(
                 "Only if they are still at this version; 0: if there are none.",
                 large(),
@@ -43,7 +42,8 @@ pub(super) fn all() -> Value {
 }
 
 /// They must be there, be they none.
-fn with_settings(mut wish: Value) -> Value {
+fn with_settings(settings: &Value, mut wish: Value) -> Value {
+    wish["properties"]["settings"] = settings.clone();
     wish["required"] = json!(["settings"]);
     wish
 }
