@@ -74,18 +74,6 @@ async fn a_stop_cuts_workers_off_at_once() {
 }
 
 #[tokio::test]
-async fn an_outcome_that_is_known_at_a_stop_is_told() {
-    let bench = Bench::new();
-    let (mut gate, worker) = Gate::new();
-    bench.queue.worker("t", worker).start().unwrap();
-    bench.add("t", "1").await;
-    gate.begun().await;
-    gate.go(1);
-    assert_eq!(soon(bench.queue.runner().stop()).await, Drained { ended: 1, released: 0 });
-    assert_eq!(bench.queue.runner().totals().done, 1);
-}
-
-#[tokio::test]
 async fn a_stop_cuts_a_drain_short_and_both_answer_the_same() {
     let bench = Bench::new();
     let (mut gate, worker) = Gate::new();
