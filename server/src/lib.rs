@@ -5,7 +5,7 @@ mod addresses;
 mod alarms;
 mod archive;
 mod auth;
-mod caller;
+mod author;
 pub mod cli;
 mod common;
 pub mod config;

@@ -18,7 +18,7 @@ use linger::store::redis::{self, Fleet, Redis};
 use linger::time::{Clock, Time};
 use linger::topic::{Defaults, Topic};
 
-use crate::caller::Front;
+use crate::author::Front;
 use crate::events::{Asked, Recorder, kind_of_change, unnamed};
 use crate::traces::Traces;
 

@@ -10,7 +10,7 @@ use linger::topic::Topic;
 
 use super::key::{Key, Live};
 use super::{Scope, Topics};
-use crate::caller::Caller as Told;
+use crate::author::Author;
 use crate::front::short;
 
 /// Whoever a request comes from. Goes along with it, so that whatever it does can be asked for.
@@ -119,9 +119,9 @@ impl Caller {
     ///
     /// No `async fn`: that would have room for what is done four times, for as long as a pop waits.
     pub(crate) fn doing<F: Future>(&self, what: F) -> impl Future<Output = F::Output> + use<F> {
-        let mut told = Told::of_this_call();
-        told.key = self.key().map(|key| key.name.clone()).or(told.key);
-        told.scope(what)
+        let mut author = Author::of_this_call();
+        author.key = self.key().map(|key| key.name.clone()).or(author.key);
+        author.scope(what)
     }
 
     /// Returns when its key does not hold any more, with the refusal that this is.

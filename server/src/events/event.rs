@@ -8,7 +8,7 @@ use linger::queue::Key;
 use linger::topic::Topic;
 use serde::{Deserialize, Serialize};
 
-use crate::caller::{Caller, Front};
+use crate::author::{Author, Front};
 
 /// The kinds of things that happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,7 +138,7 @@ pub(crate) struct Event {
     pub(crate) status: Option<u16>,
     /// How many it is of, where that is not one.
     pub(crate) count: Option<u64>,
-    pub(crate) caller: Caller,
+    pub(crate) caller: Author,
 }
 
 /// What it happened to.
@@ -162,7 +162,7 @@ impl Of {
 
 impl Event {
     /// That it happened, and nothing else yet.
-    pub(crate) fn new(at_ms: u64, kind: Kind, of: Of, caller: Caller) -> Event {
+    pub(crate) fn new(at_ms: u64, kind: Kind, of: Of, caller: Author) -> Event {
         Event {
             at_ms,
             kind,

@@ -378,7 +378,7 @@ fn free_bytes(path: &Path) -> io::Result<u64> {
 mod tests {
     use super::super::event::{Kind, Of};
     use super::*;
-    use crate::caller::Caller;
+    use crate::author::Author;
 
     const KEEP: Bounds = Bounds { keep: Duration::from_secs(7 * 86_400), bytes: 1 << 30 };
     const NOON: u64 = 1_800_000_000_000 - 1_800_000_000_000 % HOUR_MS;
@@ -386,7 +386,7 @@ mod tests {
     fn batch(at_ms: u64, ids: impl IntoIterator<Item = u64>) -> Batch {
         let event = |id: u64| {
             let of = Of::Job("mail".parse().unwrap(), id.to_string().parse().unwrap());
-            Event::new(at_ms, Kind::Added, of, Caller::default())
+            Event::new(at_ms, Kind::Added, of, Author::default())
         };
         Batch::of(ids.into_iter().map(event).collect(), "here").unwrap()
     }

@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use self::event::{Event, Of};
 use self::folder::{Bounds, Folder};
 use self::recorder::hour_of;
-use crate::caller::Caller;
+use crate::author::Author;
 use crate::config::{self, Place as StorePlace};
 use crate::store::Store;
 
@@ -446,7 +446,7 @@ fn batches(
     now: Time,
 ) -> Vec<Batch> {
     if dropped > 0 {
-        let gap = Event::new(now.as_ms(), Kind::Gap, Of::Nothing, Caller::default());
+        let gap = Event::new(now.as_ms(), Kind::Gap, Of::Nothing, Author::default());
         events.insert(0, Event { count: Some(dropped), ..gap });
     }
     let mut events = births_first(events);
@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn a_job_is_added_before_anything_else_happens_to_it() {
         let event = |kind, number| {
-            let event = Event::new(0, kind, Of::Nothing, Caller::default());
+            let event = Event::new(0, kind, Of::Nothing, Author::default());
             Event { number: Some(number), ..event }
         };
         let told = vec![

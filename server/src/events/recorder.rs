@@ -15,7 +15,7 @@ use linger::topic::Topic;
 use tokio::sync::Notify;
 
 use super::event::{Event, Kind, Of};
-use crate::caller::{Caller, Front};
+use crate::author::{Author, Front};
 
 /// The most that wait to be written; what comes then is dropped, and counted.
 const WAITING_MAX: usize = 100_000;
@@ -98,7 +98,7 @@ impl Recorder {
 
     /// Jobs were added.
     pub(crate) fn added(&self, answers: &[Result<Added>]) {
-        let caller = Caller::of_this_call();
+        let caller = Author::of_this_call();
         let event = |added: &Added| {
             let kind = match added.how {
                 How::New => Kind::Added,
@@ -118,9 +118,9 @@ impl Recorder {
         if jobs.is_empty() {
             return;
         }
-        let mut caller = Caller::of_this_call();
+        let mut caller = Author::of_this_call();
         if pushed {
-            caller = Caller::by(Front::Push, None);
+            caller = Author::by(Front::Push, None);
         }
         let at = now.time();
         self.tell(jobs.iter().map(|delivery| {
@@ -143,7 +143,7 @@ impl Recorder {
         by: Option<Front>,
         now: Now,
     ) {
-        let mut caller = Caller::of_this_call();
+        let mut caller = Author::of_this_call();
         caller.front = caller.front.or(by);
         let at_ms = now.time().as_ms();
         let pairs = asked.into_iter().zip(answers);
@@ -157,7 +157,7 @@ impl Recorder {
     /// Something was done to a topic.
     pub(crate) fn configured(&self, topic: &Topic, kind: Kind, jobs: u64, now: Now) {
         let of = Of::Topic(topic.clone());
-        let event = Event::new(now.time().as_ms(), kind, of, Caller::of_this_call());
+        let event = Event::new(now.time().as_ms(), kind, of, Author::of_this_call());
         let count = matches!(kind, Kind::Emptied | Kind::Forgotten).then_some(jobs);
         self.tell([Event { count, ..event }]);
     }
@@ -167,7 +167,7 @@ impl Recorder {
         if moves.lost > 0 {
             self.count_lost(moves.lost);
         }
-        let caller = Caller::by(Front::Server, None);
+        let caller = Author::by(Front::Server, None);
         let events = moves.moves.into_iter().flat_map(|moved| {
             let kind = moved.what.map_or(Kind::Deleted, kind_of);
             let of = Of::Job(moved.topic, moved.id);
@@ -220,7 +220,7 @@ impl Asked {
     }
 
     /// What happened, and the death that came of it.
-    fn events(self, changed: &Changed, at_ms: u64, caller: Caller) -> [Option<Event>; 2] {
+    fn events(self, changed: &Changed, at_ms: u64, caller: Author) -> [Option<Event>; 2] {
         let was = changed.was;
         let number = was.map(|was| was.number).or(match self.of {
             Of::Number(number) => Some(number),
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_dropped_and_counted_and_nobody_waits() {
         let recorder = Recorder::default();
-        let event = || Event::new(0, Kind::Gap, Of::Nothing, Caller::default());
+        let event = || Event::new(0, Kind::Gap, Of::Nothing, Author::default());
         recorder.tell((0..WAITING_MAX + 5).map(|_| event()));
         assert_eq!(recorder.dropped(), 5);
         let (events, dropped) = recorder.take(Vec::new());

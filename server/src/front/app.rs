@@ -25,7 +25,7 @@ use crate::alarms::Alarms;
 use crate::auth::audit::{About, Audit, Entry};
 use crate::auth::table::Needs;
 use crate::auth::{self, Auth, Caller};
-use crate::caller::{Caller as Author, Front};
+use crate::author::{Author, Front};
 use crate::common::Commons;
 use crate::config::Config;
 use crate::eureka::Eureka;
@@ -430,9 +430,9 @@ impl App {
         }
         let release = Verdict::Release { delay: Duration::ZERO, priority: None };
         let settles = jobs.iter().map(|job| Settle::delivery(job, release.clone())).collect();
-        let mut caller = Author::of_this_call();
-        caller.front = caller.front.or(Some(Front::Server));
-        caller.scope(self.store()?.settle(settles)).await?;
+        let mut author = Author::of_this_call();
+        author.front = author.front.or(Some(Front::Server));
+        author.scope(self.store()?.settle(settles)).await?;
         Ok(())
     }
 }

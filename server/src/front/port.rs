@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use super::app::App;
 use super::grpc::{self, Grpc};
 use super::{http, origin};
-use crate::caller::{Caller as Author, Front};
+use crate::author::{Author, Front};
 use crate::silence::Busy;
 
 /// An answer under way.

@@ -18,7 +18,7 @@ use super::Server;
 use super::held::Held;
 use super::parse::{Amid, Command, Parser};
 use super::reply::Out;
-use crate::caller::{Caller, Front};
+use crate::author::{Author, Front};
 use crate::front::next_owner;
 use crate::stream::Stream;
 
@@ -42,10 +42,10 @@ pub(super) enum End {
 
 /// Serves a connection to its end.
 pub(super) async fn serve(server: Arc<Server>, stream: Stream, stopping: CancellationToken) {
-    let caller = Caller::by(Front::Beanstalkd, stream.peer_addr().ok());
+    let author = Author::by(Front::Beanstalkd, stream.peer_addr().ok());
     let mut connection = Connection::new(server, stream, stopping);
     // A connection that breaks is its client's affair.
-    let end = caller.scope(connection.run()).await.unwrap_or(End::Gone);
+    let end = author.scope(connection.run()).await.unwrap_or(End::Gone);
     connection.let_go(end).await;
     connection.stream.say_goodbye().await;
 }

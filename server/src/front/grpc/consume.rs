@@ -23,7 +23,7 @@ use tonic::{Status, Streaming};
 
 use super::{Deadline, out_of_time, read, status, write};
 use crate::auth::{self, Caller};
-use crate::caller::Caller as Author;
+use crate::author::Author;
 use crate::front::app::App;
 use crate::front::limit::Waiting;
 use crate::front::next_owner;

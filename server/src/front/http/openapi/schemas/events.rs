@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::answers::{moment, object};
 use super::{about, large, list_of, named, one_of, small, text};
-use crate::caller::Front;
+use crate::author::Front;
 use crate::events::Kind;
 
 pub(super) fn all() -> Value {

@@ -1,15 +1,15 @@
-//! Who calls, for those who write it down: known to whatever a call has done for it.
+//! Who did something, for those who write it down: known to whatever a call has done for it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 tokio::task_local! {
-    static CALLER: Caller;
+    static AUTHOR: Author;
 }
 
-/// Who calls.
+/// Who did something, and which way they came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct Author {
     /// Which way they came; none if nobody did, and the server acts by itself.
     pub(crate) front: Option<Front>,
     /// Where from.
@@ -45,21 +45,21 @@ impl Front {
     }
 }
 
-impl Caller {
+impl Author {
     /// Someone who came this way.
-    pub(crate) fn by(front: Front, address: Option<SocketAddr>) -> Caller {
-        Caller { front: Some(front), address, key: None }
+    pub(crate) fn by(front: Front, address: Option<SocketAddr>) -> Author {
+        Author { front: Some(front), address, key: None }
     }
 
     /// Whoever the call under way is for.
-    pub(crate) fn of_this_call() -> Caller {
-        CALLER.try_with(Caller::clone).unwrap_or_default()
+    pub(crate) fn of_this_call() -> Author {
+        AUTHOR.try_with(Author::clone).unwrap_or_default()
     }
 
-    /// Does something for this caller.
+    /// Does something by this author.
     ///
     /// No `async fn`: that would have room for what is done twice, for as long as a pop waits.
     pub(crate) fn scope<F: Future>(self, what: F) -> impl Future<Output = F::Output> {
-        CALLER.scope(self, what)
+        AUTHOR.scope(self, what)
     }
 }
