@@ -5,7 +5,7 @@ mod headers;
 pub use headers::Headers;
 
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -56,6 +56,9 @@ pub struct Settings {
     /// The most jobs that it may have, in whatever state: more are refused. On a shared store that holds
     /// in each partition by itself.
     pub jobs_max: Option<NonZeroU32>,
+    /// The most bytes that the bodies of all its jobs may have together, in whatever state: what would
+    /// make it more is refused. On a shared store that holds in each partition by itself.
+    pub bytes_max: Option<NonZeroU64>,
     /// Over how many parts of a shared store its jobs are spread. Only a topic without jobs can be
     /// spread anew. A store that is not shared keeps it, and has no parts.
     pub partitions: Option<Partitions>,
@@ -145,6 +148,15 @@ impl Settings {
         }
     }
 
+    /// Refuses a body that grows from `was` bytes to `is` in a topic that has so many: what does not
+    /// grow is no burden.
+    pub(crate) fn check_bytes(&self, topic: &Topic, there: u64, was: u64, is: u64) -> Result<()> {
+        match self.bytes_max {
+            Some(most) if is > was && there - was + is > most.get() => Err(too_heavy(topic, most)),
+            _ => Ok(()),
+        }
+    }
+
     /// How long an attempt to push may take, of a job with this ttr.
     pub fn attempt_time(&self, ttr: Ttr) -> Duration {
         ttr.as_duration().min(self.timeout.map_or(PUSH_TIMEOUT, Ttr::as_duration))
@@ -156,6 +168,16 @@ pub(crate) fn full(topic: &Topic, most: NonZeroU32) -> Error {
     let topic = excerpt(topic.as_str());
     let message = format!(
         "topic `{topic}` has {most} jobs, which is its limit jobs_max; try again when some are gone"
+    );
+    Error::new(Code::Overloaded, message)
+}
+
+/// The bodies of a topic's jobs would be more than they may be.
+pub(crate) fn too_heavy(topic: &Topic, most: NonZeroU64) -> Error {
+    let topic = excerpt(topic.as_str());
+    let message = format!(
+        "topic `{topic}` would have more than {most} bytes of bodies, which is its limit bytes_max; \
+         try again when some jobs are gone"
     );
     Error::new(Code::Overloaded, message)
 }

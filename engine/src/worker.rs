@@ -55,7 +55,33 @@ pub use runner::{Drained, Hire, Runner, Totals};
 pub trait Worker: Send + Sync + 'static {
     /// Makes one attempt. It is dropped where it waits if the runner must end before it does.
     fn work(&self, job: Delivery) -> impl Future<Output = Outcome> + Send;
+
+    /// Whether this job is better worked on together with others, by [`Worker::work_all`]. Asked by
+    /// runners that push.
+    fn gathers(&self, _job: &Delivery) -> bool {
+        false
+    }
+
+    /// Makes one attempt at each of these jobs, which have topic, target and time in common, and tells
+    /// what came of each, by its place among them, as soon as it is known: that counts though the others
+    /// may take too long.
+    ///
+    /// Unless it is written anew it works on one after the other, within the time of one.
+    fn work_all(
+        &self,
+        jobs: Vec<Delivery>,
+        tell: &mut Tell<'_>,
+    ) -> impl Future<Output = ()> + Send {
+        async {
+            for (at, job) in jobs.into_iter().enumerate() {
+                tell(at, self.work(job).await);
+            }
+        }
+    }
 }
+
+/// Hears what came of a job, by its place among those that are worked on together.
+pub type Tell<'a> = dyn FnMut(usize, Outcome) + Send + 'a;
 
 impl<F, Fut> Worker for F
 where
@@ -268,13 +294,30 @@ fn text(error: impl fmt::Display) -> Arc<str> {
 /// A worker behind a pointer, since the trait's own futures have no one type.
 trait Boxed: Send + Sync {
     fn work_boxed(&self, job: Delivery) -> Working<'_>;
+
+    fn gathers(&self, job: &Delivery) -> bool;
+
+    fn work_all_boxed<'a>(&'a self, jobs: Vec<Delivery>, tell: &'a mut Tell<'_>)
+    -> Working<'a, ()>;
 }
 
-type Working<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+type Working<'a, T = Outcome> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl<W: Worker> Boxed for W {
     fn work_boxed(&self, job: Delivery) -> Working<'_> {
         // A block of its own, so that a panic before the first await is met when it is polled.
         Box::pin(async move { self.work(job).await })
+    }
+
+    fn gathers(&self, job: &Delivery) -> bool {
+        Worker::gathers(self, job)
+    }
+
+    fn work_all_boxed<'a>(
+        &'a self,
+        jobs: Vec<Delivery>,
+        tell: &'a mut Tell<'_>,
+    ) -> Working<'a, ()> {
+        Box::pin(async move { self.work_all(jobs, tell).await })
     }
 }

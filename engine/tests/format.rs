@@ -131,6 +131,18 @@ fn topics_and_keys_are_read() {
 }
 
 #[test]
+fn bodies_are_weighed_that_were_written_before_they_were() {
+    let (_folder, mut store) = opened();
+    for name in ["own", "sparse", "states"] {
+        let (counted, bodies) = found::weighed(&mut store, name);
+        // With the names and settings of those that the checkpoint had.
+        assert!(counted > bodies && counted < bodies * 2 + 1000, "{name}: {counted}, {bodies}");
+        found::delete_each(&mut store, name);
+        assert_eq!(found::bytes(&mut store, name), 0, "{name}");
+    }
+}
+
+#[test]
 fn moved_and_old_records_are_read_and_work_goes_on() {
     let (folder, mut store) = opened();
     for (name, ids) in [("dense", 1..DENSE), ("sparse", LEFT)] {

@@ -5,12 +5,14 @@
 mod redis_servers;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use linger::job::Job;
 use linger::machine::Reach;
 use linger::queue::{
-    Action, Ask, Change, Key, Lane, Query, Queue, Settle, Source, TopicChange, Verdict, Whole,
+    Action, Ask, Change, Key, Lane, Query, Queue, Settle, Source, TopicChange, Topics, Verdict,
+    Whole,
 };
 use linger::retry::Retry;
 use linger::store::Options;
@@ -172,6 +174,22 @@ async fn whatever_is_broken_is_found_and_put_right() {
         assert_eq!(jobs(&open(&server).await).await, before, "{how}");
     }
     hand_out_all(&open(&server).await).await;
+}
+
+#[tokio::test]
+async fn what_bodies_take_is_counted_anew() {
+    let Some(server) = filled().await else { return };
+    let store = open(&server).await;
+    let settings = TopicSettings { bytes_max: NonZeroU64::new(1000), ..TopicSettings::default() };
+    store.configure(&topic("kept"), TopicChange::Set(Box::new(settings))).await.unwrap();
+    assert_eq!(checked(&server, Repair::No).await.faults, []);
+    for how in ["call('HINCRBY', t .. 's', 'bytes', 5)", "call('HDEL', t .. 's', 'bytes')"] {
+        break_it(&mut server.plain(), how);
+        assert_eq!(kinds(&checked(&server, Repair::No).await), ["bytes_miscounted"].into());
+        assert!(!checked(&server, Repair::Yes).await.is_faulty(), "{how}");
+        let kept = store.topics(Topics::One(topic("kept"))).await.unwrap().remove(0);
+        assert_eq!(kept.bytes, Some(10), "{how}");
+    }
 }
 
 /// Every job that is ready, or is let go, is handed out.

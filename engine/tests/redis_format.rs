@@ -113,6 +113,17 @@ fn the_fixture_is_small_and_in_order() {
 }
 
 #[test]
+fn bodies_are_weighed_that_were_written_before_they_were() {
+    let Some(mut store) = opened() else { return };
+    for name in ["own", "states"] {
+        let (counted, bodies) = found::weighed(&mut store, name);
+        assert_eq!(counted, bodies, "{name}");
+        found::delete_each(&mut store, name);
+        assert_eq!(found::bytes(&mut store, name), 0, "{name}");
+    }
+}
+
+#[test]
 fn every_state_is_read() {
     let Some(mut store) = opened() else { return };
     found::states(&mut store, Tied::Held);

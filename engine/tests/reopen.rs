@@ -3,12 +3,15 @@
 #[allow(dead_code, reason = "it has more to tell than is needed here")]
 mod story;
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
 use linger::Job;
 use linger::error::Code;
-use linger::queue::{Ask, Query, Queue, TopicChange, Topics};
+use linger::job::Patch;
+use linger::machine::Reach;
+use linger::queue::{Action, Ask, Change, Key, Query, Queue, TopicChange, Topics};
 use linger::store::Options;
 use linger::store::embedded::files::Files;
 use linger::store::embedded::{Embedded, Settings};
@@ -45,6 +48,55 @@ fn a_topic_that_is_emptied_while_a_checkpoint_is_made_stays_empty() {
     drop(store);
     let mut store = Stepped::open_with(Arc::new(disk.survives_kill()), &clock, settings);
     assert_eq!((count(&mut store, "full"), count(&mut store, "other")), (0, 2_000));
+}
+
+fn bytes(store: &mut Stepped) -> Option<u64> {
+    let which = Topics::One(topic("weighed"));
+    let topics = store.call(async |store| store.topics(which).await).expect("looked");
+    topics[0].bytes
+}
+
+#[test]
+fn what_bodies_take_is_known_again_from_the_log_and_from_a_checkpoint() {
+    let (disk, clock) = (SimDisk::new(), SimClock::new());
+    let settings = Settings { checkpoint_records: 100, ..Settings::default() };
+    let mut store = Stepped::open_with(Arc::new(disk.clone()), &clock, settings);
+    let name = topic("weighed");
+    let bytes_max = NonZeroU64::new(1 << 20);
+    let set = Box::new(linger::topic::Settings { bytes_max, ..Default::default() });
+    let set = TopicChange::Set(set);
+    store.call(async |store| store.configure(&name, set).await).expect("set");
+    let job = |n: usize| {
+        let job = Job::new("weighed", "x".repeat(n)).id(n.to_string()).delay(DAY);
+        if n.is_multiple_of(2) { job } else { job.ttr(SECOND).target("https://shop.example/hooks") }
+    };
+    let jobs = (1..=100).map(|n| job(n).check(Time::MIN).expect("a right job")).collect();
+    store.call(async |store| store.add_all(jobs).await).expect("added");
+    let changed = |n: usize, action| {
+        Change::new(Key::Named(name.clone(), n.to_string().parse().unwrap()), action)
+    };
+    let patch = |bytes| Patch { body: Some("x".repeat(bytes).into()), ..Patch::default() };
+    let changes = vec![
+        changed(1, Action::Update(patch(1000))),
+        changed(100, Action::Update(patch(0))),
+        changed(50, Action::Delete(Reach::Any)),
+    ];
+    store.call(async |store| store.change(changes).await).expect("changed");
+    let all = 5050 - 1 - 100 - 50 + 1000;
+    assert_eq!(bytes(&mut store), Some(all));
+    drop(store);
+    let disk = disk.survives_kill();
+    let mut store = Stepped::open_with(Arc::new(disk.clone()), &clock, settings);
+    assert_eq!(bytes(&mut store), Some(all), "from the log");
+    clock.advance(2 * SECOND);
+    store.tidy_up();
+    drop(store);
+    let disk = disk.survives_kill();
+    assert!(disk.list().expect("listed").iter().any(|name| name.starts_with("checkpoint-")));
+    let mut store = Stepped::open_with(Arc::new(disk), &clock, settings);
+    assert_eq!(bytes(&mut store), Some(all), "from a checkpoint");
+    store.call(async |store| store.configure(&name, TopicChange::Empty).await).expect("emptied");
+    assert_eq!(bytes(&mut store), Some(0));
 }
 
 #[test]

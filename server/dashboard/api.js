@@ -155,9 +155,9 @@ export async function probe() {
 export const keyInUse = () => sessionStorage.getItem(KEY);
 
 /** Forgets the key, and asks for another. */
-export function signOut() {
+export function signOut({ asks = true } = {}) {
   sessionStorage.removeItem(KEY);
-  link.asksKey = true;
+  link.asksKey = asks;
   tell();
 }
 

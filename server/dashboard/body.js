@@ -1,6 +1,7 @@
 // What a job carries: JSON as a tree that folds, text as text, bytes in hex.
 
 import { Num, Raw, compact, pretty, raw } from './json.js';
+import { narrow } from './table.js';
 import { h } from './ui.js';
 import { bytes as size, num, t } from './words.js';
 
@@ -10,6 +11,9 @@ const OPEN_DEPTH = 2;
 const ITEMS_MAX = 200;
 /** Of more bytes only the first are drawn. */
 const HEX_MAX = 16 * 256;
+/** So many a line, and so many where there is little room. */
+const ACROSS = 16;
+const ACROSS_NARROW = 8;
 const TEXT_MAX = 200_000;
 
 /** The body of a job as people read it. */
@@ -64,12 +68,13 @@ function leaf(value) {
   return h('span', { class: 'j-word' }, String(value));
 }
 
-/** Bytes, sixteen a line, with the letters among them. */
+/** Bytes in lines, with the letters among them. */
 function hex(coded) {
   const text = atob(coded);
   const lines = [];
-  for (let at = 0; at < Math.min(text.length, HEX_MAX); at += 16) {
-    const some = [...text.slice(at, at + 16)];
+  const across = narrow.matches ? ACROSS_NARROW : ACROSS;
+  for (let at = 0; at < Math.min(text.length, HEX_MAX); at += across) {
+    const some = [...text.slice(at, at + across)];
     const codes = some.map((letter) => letter.charCodeAt(0).toString(16).padStart(2, '0'));
     const half = (from) =>
       codes
@@ -77,7 +82,8 @@ function hex(coded) {
         .join(' ')
         .padEnd(23);
     const letters = some.map((letter) => (letter >= ' ' && letter <= '~' ? letter : '·')).join('');
-    lines.push(`${at.toString(16).padStart(8, '0')}  ${half(0)}  ${half(8)}  ${letters}`);
+    const numbers = across === ACROSS ? `${half(0)}  ${half(8)}` : half(0);
+    lines.push(`${at.toString(16).padStart(8, '0')}  ${numbers}  ${letters}`);
   }
   return h(
     'div',

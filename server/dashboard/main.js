@@ -6,7 +6,7 @@ import { Finder } from './find.js';
 import { askStats, stats } from './live.js';
 import { button, icon } from './parts.js';
 import { h, render } from './ui.js';
-import { askWho, may, who } from './who.js';
+import { administers, askWho, may, who } from './who.js';
 import { LANGUAGES, brief, choose, language, num, percent, t } from './words.js';
 
 const VIEWS = {
@@ -19,6 +19,7 @@ const VIEWS = {
   delivery: () => import('./views/delivery.js'),
   events: () => import('./views/events.js'),
   nodes: () => import('./views/nodes.js'),
+  keys: () => import('./views/keys.js'),
   add: () => import('./views/add.js'),
 };
 /** What the menu has, each with the key that follows `g`. */
@@ -30,8 +31,11 @@ const MENU = [
   ['delivery', 'p'],
   ['events', 'e'],
   ['nodes', 'n'],
+  ['keys', 'k'],
   ['add', 'a'],
 ];
+/** What is not for everybody. */
+const OFFERED = { keys: administers, add: () => may('add') };
 const THEMES = ['auto', 'light', 'dark'];
 
 const app = document.getElementById('app');
@@ -161,6 +165,8 @@ function menuButton() {
   );
 }
 
+const offered = () => MENU.filter(([name]) => OFFERED[name]?.() ?? true);
+
 function menu() {
   const current = { topic: 'topics', job: 'jobs' }[at.name] ?? at.name;
   const entry = ([name]) => {
@@ -177,7 +183,7 @@ function menu() {
       ),
     );
   };
-  return h('ul', {}, MENU.filter(([name]) => name !== 'add' || may('add')).map(entry));
+  return h('ul', {}, offered().map(entry));
 }
 
 function choices() {
@@ -211,12 +217,13 @@ function choices() {
     h(
       'button',
       { type: 'button', class: 'button quiet language', lang: other, onclick: () => choose(other) },
+      icon('globe'),
       LANGUAGES[other],
     ),
-    h('button', { type: 'button', class: 'button quiet', onclick: help }, t('help.open')),
+    button(t('help.open'), help, { kind: 'quiet help', iconName: 'keyboard' }),
     who?.keys && [
       h('p', { class: 'who breakable' }, t('key.whose', { name: who.name })),
-      h('button', { type: 'button', class: 'button quiet', onclick: signOut }, t('key.sign_out')),
+      button(t('key.sign_out'), () => signOut(), { kind: 'quiet', iconName: 'out' }),
     ],
     h(
       'p',
@@ -273,7 +280,7 @@ async function askKey() {
 function help() {
   const rows = [
     ['/', t('help.find')],
-    ...MENU.map(([name, key]) => [`g ${key}`, t(`menu.${name}`)]),
+    ...offered().map(([name, key]) => [`g ${key}`, t(`menu.${name}`)]),
     ['?', t('help.help')],
     ['Esc', t('help.esc')],
   ];
@@ -297,7 +304,7 @@ function onKey(event) {
   }
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]'))
     return;
-  const to = afterG && MENU.find(([, key]) => key === event.key);
+  const to = afterG && offered().find(([, key]) => key === event.key);
   afterG = event.key === 'g';
   if (to) location.hash = to[0] === 'overview' ? '#/' : `#/${to[0]}`;
   else if (event.key === '/') finder.focus();

@@ -11,8 +11,12 @@ const ICONS = {
   delivery: 'M3 12h13M11 6l6 6-6 6M21 5v14',
   events: 'M12 7v5l3 2M4 12a8 8 0 1 0 2.5-5.8M4 4v4h4',
   nodes: 'M4 4h16v6H4zM4 14h16v6H4zM8 7h.01M8 17h.01',
+  keys: 'M8 10a5 5 0 1 0 0 10 5 5 0 0 0 0-10zM11.5 11.5L20 3M16 7l3 3',
   add: 'M12 5v14M5 12h14',
   find: 'M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM20 20l-4-4',
+  globe: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18',
+  keyboard: 'M3 6h18v12H3zM7 10h.01M12 10h.01M17 10h.01M8 14h8',
+  out: 'M14 4H5v16h9M10 12h11M17 8l4 4-4 4',
   menu: 'M4 7h16M4 12h16M4 17h16',
   close: 'M6 6l12 12M18 6L6 18',
   sun: 'M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.4 1.4M17.6 17.6L19 19M5 19l1.4-1.4M17.6 6.4L19 5',
@@ -21,8 +25,8 @@ const ICONS = {
   copy: 'M9 9h11v11H9zM5 15H4V4h11v1',
   warn: 'M12 4l9 16H3zM12 10v4M12 17h.01',
   repeat: 'M17 3l3 3-3 3M4 11V9a3 3 0 0 1 3-3h13M7 21l-3-3 3-3M20 13v2a3 3 0 0 1-3 3H4',
-  right: 'M9 6l6 6-6 6',
-  pause: 'M8 5v14M16 5v14',
+  check: 'M5 12.5l4.5 4.5L19 7.5',
+  play: 'M8 5l11 7-11 7z',
 };
 
 /** A drawing beside words; it says nothing by itself. */
@@ -67,6 +71,16 @@ export function button(text, onclick, { kind = '', iconName, ...props } = {}) {
     { type: 'button', class: `button ${kind}`, onclick, ...props },
     iconName && icon(iconName),
     h('span', {}, text),
+  );
+}
+
+/** Takes all filters away. */
+export function clearButton(onclick) {
+  const label = t('jobs.clear');
+  return h(
+    'button',
+    { type: 'button', class: 'button icon-only quiet', onclick, 'aria-label': label, title: label },
+    icon('close'),
   );
 }
 

@@ -6,7 +6,7 @@ import { t } from './words.js';
 
 /** Settings that are one word each; `number` ones are sent as numbers. */
 const WORDS = ['ttr', 'target', 'timeout', 'archive', 'retain', 'retain_dead', 'rate'];
-const NUMBERS = ['concurrency', 'jobs_max', 'partitions'];
+const NUMBERS = ['concurrency', 'jobs_max', 'bytes_max', 'partitions'];
 const EXAMPLES = {
   ttr: '60s',
   target: 'https://shop.example/hooks',
@@ -17,6 +17,7 @@ const EXAMPLES = {
   rate: '100, 10/m',
   concurrency: '8',
   jobs_max: '100000',
+  bytes_max: '1000000000',
   partitions: '1',
 };
 
@@ -155,7 +156,7 @@ export function settingFields(settings) {
     h(
       'div',
       { class: 'grid-2' },
-      ['ttr', 'rate', 'concurrency', 'jobs_max', 'retain', 'retain_dead', 'archive'].map(word),
+      ['ttr', 'rate', 'concurrency', 'jobs_max', 'bytes_max', 'retain', 'retain_dead', 'archive'].map(word),
     ),
     retryFields(settings.retry),
     h(

@@ -7,7 +7,8 @@ const ROW = 38;
 const ROW_NARROW = 66;
 /** Rows beyond the edges, so that a quick scroll does not show gaps. */
 const MARGIN = 12;
-const narrow = matchMedia('(max-width: 720px)');
+/** Whether it is looked at on a phone. */
+export const narrow = matchMedia('(max-width: 720px)');
 
 /**
  * A table. Columns are `{key, title, cell(row), cls, sort(row)}`; `minor` ones are left out on a
@@ -97,12 +98,12 @@ export class Table {
   }
 
   row(row, at) {
-    const cells = this.columns.map(({ title, cell, cls = '', minor }) =>
+    const cells = this.columns.map(({ key, title, cell, cls = '', minor }) =>
       h(
         'td',
         {
           role: 'cell',
-          class: `${cls} ${minor ? 'minor' : ''}`,
+          class: `${cls} ${minor ? 'minor' : ''} ${key === this.order?.key ? 'sorted' : ''}`,
           'data-label': typeof title === 'string' ? title : null,
         },
         cell(row),
@@ -119,4 +120,37 @@ export class Table {
       cells,
     );
   }
+}
+
+/** A table of few rows, all of which are there; a phone shows all of each. */
+export function plainTable(label, columns, rows, keyOf) {
+  const cls = ({ cls = '', minor }) => `${cls} ${minor ? 'minor' : ''}`;
+  return h(
+    'table',
+    { class: 'table loose', role: 'table', 'aria-label': label },
+    h(
+      'thead',
+      { role: 'rowgroup' },
+      h(
+        'tr',
+        { role: 'row' },
+        columns.map((column) =>
+          h('th', { role: 'columnheader', scope: 'col', class: cls(column) }, column.title),
+        ),
+      ),
+    ),
+    h(
+      'tbody',
+      { role: 'rowgroup' },
+      rows.map((row, at) =>
+        h(
+          'tr',
+          { key: keyOf(row, at), role: 'row' },
+          columns.map((column) =>
+            h('td', { role: 'cell', class: cls(column), 'data-label': column.title }, column.cell(row)),
+          ),
+        ),
+      ),
+    ),
+  );
 }

@@ -21,6 +21,9 @@ export function may(scope, topic) {
   return topic === undefined || who.topics.some((pattern) => fits(pattern, topic));
 }
 
+/** Whether what is about the whole server may be changed, as keys. */
+export const administers = () => may('admin') && seesAll();
+
 /** Whether the key is for all topics. */
 export const seesAll = () => who === null || Boolean(who?.topics.includes('*'));
 

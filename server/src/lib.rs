@@ -6,6 +6,8 @@ mod alarms;
 mod archive;
 mod auth;
 mod author;
+#[doc(hidden)]
+pub mod bench_support;
 pub mod cli;
 mod common;
 pub mod config;

@@ -149,18 +149,19 @@ async fn next_drain(signal: &mut Option<Signal>) {
 fn greet(config: &Config, running: &Running) {
     let (address, store) = (running.address(), &config.store);
     let scheme = if running.tls.is_some() { "https" } else { "http" };
-    eprintln!("linger listens on {scheme}://{address}, its data is in {store}");
+    let mut text = format!("linger listens on {scheme}://{address}, its data is in {store}\n");
     if let Some(address) = running.beanstalkd_address() {
         let by = if running.tls.is_some() && config.tls.beanstalkd { "by TLS " } else { "" };
-        eprintln!("the beanstalkd protocol is served {by}on {address}");
+        text += &format!("the beanstalkd protocol is served {by}on {address}\n");
     }
-    if !config.role.api {
-        return;
+    if config.role.api {
+        text += &format!(
+            "try it:\n  curl {scheme}://{address}/v1/jobs \
+             -d '{{\"topic\":\"hello\",\"delay\":\"5s\",\"body\":\"world\"}}'\n"
+        );
     }
-    eprintln!("try it:");
-    eprintln!(
-        r#"  curl {scheme}://{address}/v1/jobs -d '{{"topic":"hello","delay":"5s","body":"world"}}'"#
-    );
+    // At once: who reads the address from here is not to see half of it.
+    eprint!("{text}");
 }
 
 /// The settings after they were read again; those before if anything is wrong with them, and what.

@@ -605,6 +605,24 @@ fn a_pop_waits_for_a_job() {
 }
 
 #[test]
+fn a_page_that_was_cut_short_is_gone_on_from_until_there_are_so_many() {
+    let pages = [
+        r#"{"jobs":[],"cursor":"a"}"#,
+        r#"{"jobs":[{"id":"1"}],"cursor":"b"}"#,
+        r#"{"jobs":[{"id":"2"}],"cursor":"c"}"#,
+    ];
+    let (url, asked) = puppet(pages.map(|page| ("200 OK", page.to_owned())).to_vec());
+    let list = ["jobs", "t", "--id-prefix", "x", "--limit", "2", "--server", &url];
+    let ran = Ran::of(command(&list).output().unwrap());
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 3), "{ran:?}");
+    assert!(ran.err.contains("--cursor c"), "{ran:?}");
+    let asked = asked.join().unwrap();
+    for (call, ask) in asked.iter().zip(["limit=2 ", "limit=2&cursor=a ", "limit=1&cursor=b "]) {
+        assert!(call.contains(ask), "{call}");
+    }
+}
+
+#[test]
 fn a_reader_that_has_gone_is_no_failure() {
     let (url, asked) = puppet(vec![("200 OK", r#"{"jobs":[{"id":"1"}],"cursor":"c"}"#.into())]);
     let (reader, writer) = std::io::pipe().unwrap();

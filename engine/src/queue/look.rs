@@ -200,6 +200,8 @@ pub struct TopicInfo {
     pub waiting: u64,
     /// How many jobs were ever added to it, since it came to be.
     pub added: u64,
+    /// How many bytes the bodies of its jobs have together, if it has a limit of these.
+    pub bytes: Option<u64>,
 }
 
 /// How long a topic stays paused.

@@ -33,6 +33,9 @@ pub(super) struct Ended<Q> {
     at: Now,
 }
 
+/// What a task ends with: those of its attempts that it has not told of before, by their places.
+pub(super) type Last<Q> = Vec<(usize, Ended<Q>)>;
+
 /// What is kept of a job that was handed to us while its handlers have it.
 pub(super) struct Attempt<Q> {
     shared: Arc<Shared<Q>>,
@@ -82,24 +85,56 @@ impl<Q: Queue> Attempt<Q> {
     }
 
     /// Calls all handlers, and answers the worst of their outcomes.
-    pub(super) async fn run(self, job: Delivery, handlers: Arc<[Arc<Handler>]>) -> Ended<Q> {
-        // Side by side rather than in turn: they share one ttr, and none can keep the others waiting.
-        let jobs = std::iter::repeat_n(job, handlers.len());
-        let working =
-            worst(handlers.iter().zip(jobs).map(|(to, job)| self.work(to, job)).collect());
+    pub(super) async fn run(self, job: Delivery, handlers: Arc<[Arc<Handler>]>) -> Last<Q> {
+        let working = self.work_of(job, &handlers);
         let outcome = match self.shared.lane {
             Lane::Pull => working.await,
-            Lane::Push => self.in_time(working).await,
+            Lane::Push => in_time(self.within, working).await.unwrap_or_else(|late| late),
         };
-        Ended { at: self.shared.queue.clock().now(), attempt: self, outcome }
+        let at = self.shared.queue.clock().now();
+        vec![(0, Ended { at, attempt: self, outcome })]
     }
 
-    /// A lease that runs out tells nobody why: a push ends before.
-    async fn in_time(&self, working: impl Future<Output = Outcome>) -> Outcome {
-        let within = self.within;
-        tokio::time::timeout(within, working).await.unwrap_or_else(|_| {
-            Outcome::down(format_args!("took longer than {}", format_duration(within)))
-        })
+    /// Has a handler work on several jobs at once, which may take equally long. What it tells of is
+    /// passed on at once; the others are answered with their places when it is over.
+    pub(super) async fn run_all(
+        attempts: Vec<Attempt<Q>>,
+        jobs: Vec<Delivery>,
+        handler: Arc<Handler>,
+        mut known: impl FnMut(usize, Ended<Q>) + Send,
+    ) -> Last<Q> {
+        let (within, shared) = (attempts[0].within, attempts[0].shared.clone());
+        let mut attempts: Vec<_> = attempts.into_iter().map(Some).collect();
+        let mut tell = |at: usize, outcome| {
+            // Of each once.
+            if let Some(attempt) = attempts.get_mut(at).and_then(Option::take) {
+                known(at, Ended { at: shared.queue.clock().now(), attempt, outcome });
+            }
+        };
+        let mut working = handler.worker.work_all_boxed(jobs, &mut tell);
+        let caught = poll_fn(|context| poll_caught(&mut working, context));
+        let over = in_time(within, caught).await;
+        drop(working);
+        let outcome = match over {
+            Ok(Ok(())) => Outcome::failed("its worker said nothing of it"),
+            Ok(Err(panicked)) => panicked,
+            Err(late) => late,
+        };
+        let now = shared.queue.clock().now();
+        let left = attempts.into_iter().enumerate().filter_map(|(at, left)| Some((at, left?)));
+        left.map(|(at, attempt)| (at, Ended { at: now, attempt, outcome: outcome.clone() }))
+            .collect()
+    }
+
+    async fn work_of(&self, job: Delivery, handlers: &[Arc<Handler>]) -> Outcome {
+        if let [only] = handlers {
+            let mut work = self.work(only, job);
+            let caught = poll_fn(|context| poll_caught(&mut work, context)).await;
+            return caught.unwrap_or_else(|panicked| panicked);
+        }
+        // Side by side rather than in turn: they share one ttr, and none can keep the others waiting.
+        let jobs = std::iter::repeat_n(job, handlers.len());
+        worst(handlers.iter().zip(jobs).map(|(to, job)| self.work(to, job)).collect()).await
     }
 
     fn work<'a>(&'a self, handler: &'a Handler, job: Delivery) -> Working<'a> {
@@ -203,13 +238,21 @@ impl<Q> Drop for Course<Q> {
     }
 }
 
+/// A lease that runs out tells nobody why: a push ends before.
+async fn in_time<T>(within: Duration, working: impl Future<Output = T>) -> Result<T, Outcome> {
+    tokio::time::timeout(within, working)
+        .await
+        .map_err(|_| Outcome::down(format_args!("took longer than {}", format_duration(within))))
+}
+
 /// Runs them side by side and answers the worst outcome; of equals, the first to end.
 async fn worst(mut working: Vec<Working<'_>>) -> Outcome {
     let mut worst: Option<Outcome> = None;
     poll_fn(|context| {
         working.retain_mut(|work| match poll_caught(work, context) {
             Poll::Pending => true,
-            Poll::Ready(outcome) => {
+            Poll::Ready(caught) => {
+                let outcome = caught.unwrap_or_else(|panicked| panicked);
                 if worst.as_ref().is_none_or(|worst| worst.badness() < outcome.badness()) {
                     worst = Some(outcome);
                 }
@@ -223,10 +266,15 @@ async fn worst(mut working: Vec<Working<'_>>) -> Outcome {
 }
 
 /// Polls a handler; a panic of it is a failed attempt.
-fn poll_caught(work: &mut Working<'_>, context: &mut Context<'_>) -> Poll<Outcome> {
+fn poll_caught<T>(
+    work: &mut Working<'_, T>,
+    context: &mut Context<'_>,
+) -> Poll<Result<T, Outcome>> {
     // Safe to go on after: what panicked is dropped and never polled again.
-    catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)))
-        .unwrap_or_else(|panic| Poll::Ready(Outcome::failed(panic_text(&*panic))))
+    match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(Outcome::failed(panic_text(&*panic)))),
+    }
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::Boxed;
 use crate::error::{Error, Result};
-use crate::queue::{POP_MAX, Source};
+use crate::queue::{Delivery, POP_MAX, Source};
 use crate::topic::Topic;
 
 /// How many jobs of a topic are worked on at once, unless its worker says otherwise.
@@ -21,6 +22,15 @@ pub(super) type Post = Option<Topic>;
 pub(super) struct Handler {
     pub(super) worker: Box<dyn Boxed>,
     pub(super) keep_alive: bool,
+}
+
+impl Handler {
+    /// Whether it wants this job together with others. A lease that is kept is kept by itself.
+    pub(super) fn gathers(&self, job: &Delivery) -> bool {
+        // A panic is no reason to end the runner: the job is worked on by itself.
+        let asked = || catch_unwind(AssertUnwindSafe(|| self.worker.gathers(job)));
+        !self.keep_alive && asked().unwrap_or(false)
+    }
 }
 
 /// All handlers of a runner, with the slots that are free and taken.

@@ -5,11 +5,11 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{Id as TaskId, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::attempt::{Attempt, Ended};
+use super::attempt::{Attempt, Ended, Last};
 use super::crew::{ALL_DEFAULT, Crews, Handler, Open, Post};
 use super::lanes::Lanes;
 use super::runner::{Drained, Totals};
@@ -25,6 +25,13 @@ const POP_WAIT: Duration = MINUTE;
 const GRACE: Duration = SECOND.saturating_mul(5);
 /// The most outcomes that the store is told in one call.
 const SETTLES_MAX: usize = 1000;
+/// How long what has ended waits for a call that tells of others.
+const GATHER_TIME: Duration = Duration::from_millis(5);
+/// How long a push that has ended waits after such a call: nobody waits for it, since there is room at
+/// its destination already, and every call is a sync.
+const GATHER_PUSHES_TIME: Duration = Duration::from_millis(2);
+/// How often others are let go first before the slots are filled that they leave.
+const GATHER_MAX: usize = 4;
 /// How long handlers that were cut off have to let go; one that blocks its thread never does.
 const CUT_OFF_WAIT: Duration = SECOND;
 
@@ -146,22 +153,63 @@ impl<Q> Shared<Q> {
 pub(super) struct Dispatcher<Q: Queue> {
     shared: Arc<Shared<Q>>,
     phase: watch::Receiver<Phase>,
-    attempts: JoinSet<Ended<Q>>,
+    attempts: JoinSet<Last<Q>>,
+    /// Where those are told of that have ended before others of their task, and where that is heard.
+    early: mpsc::UnboundedSender<(Slot, Ended<Q>)>,
+    heard: mpsc::UnboundedReceiver<(Slot, Ended<Q>)>,
     /// Those that have ended, which the store is not told of yet.
     unsettled: Vec<Unsettled<Q>>,
     /// The calls that tell it, and of which attempts each does.
     calls: JoinSet<Told<Q>>,
-    called_for: HashMap<TaskId, Vec<TaskId>>,
-    under_way: HashMap<TaskId, UnderWay>,
+    /// The latest that tells for the first time, and since when. What ends after it began waits for a
+    /// moment, so that a busy store is told of more in fewer calls.
+    first: Option<(TaskId, Instant)>,
+    called_for: HashMap<TaskId, Vec<Slot>>,
+    under_way: HashMap<Slot, UnderWay>,
     /// How long to wait before the next pop, because the last one was refused.
     pause: Duration,
     drained: Drained,
 }
 
-/// A job that is being worked on: whose slot it has, and how to give it back.
+/// A job that is being worked on: by which task, and the how manieth of it.
+pub(super) type Slot = (TaskId, usize);
+
+/// Whose slot it has, and how to give it back.
 struct UnderWay {
     post: Post,
     release: Settle,
+}
+
+/// Jobs that a handler works on together.
+struct Group<Q> {
+    handler: Arc<Handler>,
+    jobs: Vec<Delivery>,
+    attempts: Vec<Attempt<Q>>,
+    under_way: Vec<UnderWay>,
+}
+
+impl<Q> Group<Q> {
+    fn of(handler: &Arc<Handler>, job: Delivery, attempt: Attempt<Q>, under_way: UnderWay) -> Self {
+        Group {
+            handler: handler.clone(),
+            jobs: vec![job],
+            attempts: vec![attempt],
+            under_way: vec![under_way],
+        }
+    }
+
+    fn push(&mut self, job: Delivery, attempt: Attempt<Q>, under_way: UnderWay) {
+        self.jobs.push(job);
+        self.attempts.push(attempt);
+        self.under_way.push(under_way);
+    }
+
+    fn fits(&self, job: &Delivery, most: usize) -> bool {
+        let first = &self.jobs[0];
+        self.jobs.len() < most
+            && (first.topic(), &first.target, first.within)
+                == (job.topic(), &job.target, job.within)
+    }
 }
 
 /// What a pop asks for.
@@ -173,12 +221,16 @@ struct Wanted {
 
 impl<Q: Queue> Dispatcher<Q> {
     pub(super) fn new(shared: Arc<Shared<Q>>) -> Dispatcher<Q> {
+        let (early, heard) = mpsc::unbounded_channel();
         Dispatcher {
             phase: shared.phase.subscribe(),
             shared,
             attempts: JoinSet::new(),
+            early,
+            heard,
             unsettled: Vec::new(),
             calls: JoinSet::new(),
+            first: None,
             called_for: HashMap::new(),
             under_way: HashMap::new(),
             pause: Duration::ZERO,
@@ -191,7 +243,7 @@ impl<Q: Queue> Dispatcher<Q> {
             match self.pop().await {
                 Some(Ok(jobs)) => {
                     self.pause = Duration::ZERO;
-                    jobs.into_iter().for_each(|job| self.begin(job));
+                    self.begin_all(jobs);
                 }
                 Some(Err(error)) => {
                     self.pause = longer(self.pause);
@@ -215,11 +267,14 @@ impl<Q: Queue> Dispatcher<Q> {
         let popping = popping(self.shared.clone(), wanted.as_ref(), self.pause);
         tokio::pin!(popping);
         loop {
+            let settles_at = self.settles_at();
             tokio::select! {
                 biased;
                 _ = self.phase.changed() => {}
+                Some((slot, ended)) = self.heard.recv() => self.over(slot, ended),
                 Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
                 Some(told) = self.calls.join_next_with_id() => self.told(told),
+                () = at(settles_at) => {}
                 popped = &mut popping => return Some(popped),
                 () = at(next_probe) => return None,
             }
@@ -231,82 +286,161 @@ impl<Q: Queue> Dispatcher<Q> {
         }
     }
 
-    fn begin(&mut self, job: Delivery) {
-        let (post, handlers) = self.shared.crews().take(job.topic());
-        let released = Verdict::Release { delay: Duration::ZERO, priority: None };
-        let release = Settle::delivery(&job, released);
-        let attempt = Attempt::new(self.shared.clone(), &job);
-        let task = self.attempts.spawn(attempt.run(job, handlers));
-        self.under_way.insert(task.id(), UnderWay { post, release });
+    fn begin_all(&mut self, jobs: Vec<Delivery>) {
+        let mut groups: Vec<Group<Q>> = Vec::new();
+        let together = self.shared.lanes().together();
+        for job in jobs {
+            let (post, handlers) = self.shared.crews().take(job.topic());
+            let released = Verdict::Release { delay: Duration::ZERO, priority: None };
+            let release = Settle::delivery(&job, released);
+            let (under_way, attempt) =
+                (UnderWay { post, release }, Attempt::new(self.shared.clone(), &job));
+            match handlers.as_ref() {
+                [handler] if self.shared.lane == Lane::Push && handler.gathers(&job) => {
+                    match groups.iter_mut().rfind(|group| group.fits(&job, together)) {
+                        Some(group) => group.push(job, attempt, under_way),
+                        None => groups.push(Group::of(handler, job, attempt, under_way)),
+                    }
+                }
+                _ => self.spawn(attempt.run(job, handlers), [under_way]),
+            }
+        }
+        for Group { handler, jobs, attempts, under_way } in groups {
+            let early = self.early.clone();
+            let known = move |at, ended| {
+                // Whoever hears it lives as long as the task.
+                let _ = early.send(((tokio::task::id(), at), ended));
+            };
+            self.spawn(Attempt::run_all(attempts, jobs, handler, known), under_way);
+        }
+    }
+
+    fn spawn(
+        &mut self,
+        work: impl Future<Output = Last<Q>> + Send + 'static,
+        under_way: impl IntoIterator<Item = UnderWay>,
+    ) {
+        // In a box, so that the task itself is small: those of the runtime are aligned to cache lines,
+        // which allocators find hard to serve for odd sizes.
+        let task = self.attempts.spawn(Box::pin(work)).id();
+        let slots = under_way.into_iter().enumerate();
+        self.under_way.extend(slots.map(|(at, under_way)| ((task, at), under_way)));
     }
 
     /// Those who are about to end go first, so that one pop fills what many have left, and one call
     /// settles them.
     async fn let_others_end(&mut self) {
-        tokio::task::yield_now().await;
-        self.phase.mark_unchanged();
-        while let Some(ended) = self.attempts.try_join_next_with_id() {
-            self.ended(ended);
+        for _ in 0..GATHER_MAX {
+            tokio::task::yield_now().await;
+            let before = self.unsettled.len();
+            self.hear();
+            while let Some(ended) = self.attempts.try_join_next_with_id() {
+                self.ended(ended);
+            }
+            if self.unsettled.len() == before {
+                break;
+            }
         }
+        self.phase.mark_unchanged();
         while let Some(told) = self.calls.try_join_next_with_id() {
             self.told(told);
         }
     }
 
-    /// Takes the outcome of an attempt. One that was cut off stays under way.
-    fn ended(&mut self, ended: Result<(TaskId, Ended<Q>), JoinError>) {
+    /// Takes the outcomes that a task ends with. One that was cut off stays under way.
+    fn ended(&mut self, ended: Result<(TaskId, Last<Q>), JoinError>) {
         match ended {
             Ok((task, ended)) => {
-                let (attempt, settle) = ended.arrived();
-                self.unsettled.push(Unsettled { task, attempt, settle });
+                ended.into_iter().for_each(|(at, ended)| self.over((task, at), ended));
             }
             Err(error) if error.is_cancelled() => {}
-            Err(error) => self.broke_off(error.id(), &error),
+            Err(error) => {
+                self.hear();
+                let known = self.called_for.values().flatten();
+                let known: Vec<Slot> =
+                    known.copied().chain(self.unsettled.iter().map(|one| one.slot)).collect();
+                let slots = self.under_way.keys().filter(|slot| slot.0 == error.id());
+                let slots: Vec<Slot> =
+                    slots.filter(|slot| !known.contains(slot)).copied().collect();
+                slots.into_iter().for_each(|slot| self.broke_off(slot, &error));
+            }
         }
     }
 
-    /// Has the store told what has ended.
+    /// Takes what is known before the task that knows it ends.
+    fn hear(&mut self) {
+        while let Ok((slot, ended)) = self.heard.try_recv() {
+            self.over(slot, ended);
+        }
+    }
+
+    fn over(&mut self, slot: Slot, ended: Ended<Q>) {
+        let (attempt, settle) = ended.arrived();
+        self.unsettled.push(Unsettled { slot, attempt, settle });
+    }
+
+    /// Has the store told what has ended, unless that is to wait for more.
     fn settle(&mut self) {
+        if self.settles_at().is_none_or(|at| at <= tokio::time::Instant::now()) {
+            self.settle_now();
+        }
+    }
+
+    fn settle_now(&mut self) {
         while !self.unsettled.is_empty() {
             let rest = self.unsettled.split_off(self.unsettled.len().min(SETTLES_MAX));
             let jobs = std::mem::replace(&mut self.unsettled, rest);
-            self.call(Batch::new(jobs));
+            let call = self.call(Batch::new(jobs));
+            self.first = Some((call, tokio::time::Instant::now()));
         }
     }
 
-    fn call(&mut self, batch: Batch<Q>) {
-        let of = batch.jobs.iter().map(|one| one.task).collect();
-        let call = self.calls.spawn(batch.tell(self.shared.clone()));
-        self.called_for.insert(call.id(), of);
+    /// When what has ended is told at the latest, if it waits for a call.
+    fn settles_at(&self) -> Option<Instant> {
+        let (_, since) = self.first.filter(|_| !self.unsettled.is_empty())?;
+        let time = match self.shared.lane {
+            Lane::Pull => GATHER_TIME,
+            Lane::Push => GATHER_PUSHES_TIME,
+        };
+        Some(since + time)
+    }
+
+    fn call(&mut self, batch: Batch<Q>) -> TaskId {
+        let of = batch.jobs.iter().map(|one| one.slot).collect();
+        let call = self.calls.spawn(batch.tell(self.shared.clone())).id();
+        self.called_for.insert(call, of);
+        call
     }
 
     /// Frees the slots of attempts that the store was told of.
     fn told(&mut self, told: Result<(TaskId, Told<Q>), JoinError>) {
+        let call = told.as_ref().map_or_else(JoinError::id, |(call, _)| *call);
+        self.first.take_if(|(first, _)| *first == call && self.shared.lane == Lane::Pull);
         match told {
-            Ok((call, Told { settled, again })) => {
+            Ok((_, Told { settled, again })) => {
                 self.called_for.remove(&call);
-                settled.into_iter().for_each(|task| self.free(task));
+                settled.into_iter().for_each(|slot| self.free(slot));
                 if !again.jobs.is_empty() {
                     self.call(again);
                 }
             }
             Err(error) if error.is_cancelled() => {}
             Err(error) => {
-                for task in self.called_for.remove(&error.id()).unwrap_or_default() {
-                    self.broke_off(task, &error);
+                for slot in self.called_for.remove(&call).unwrap_or_default() {
+                    self.broke_off(slot, &error);
                 }
             }
         }
     }
 
-    fn broke_off(&mut self, task: TaskId, error: &JoinError) {
+    fn broke_off(&mut self, slot: Slot, error: &JoinError) {
         self.shared.count(|totals| totals.unsettled += 1);
         tracing::error!(%error, "an attempt broke off; its job's lease will run out");
-        self.free(task);
+        self.free(slot);
     }
 
-    fn free(&mut self, task: TaskId) {
-        let under_way = self.under_way.remove(&task).expect("it was begun");
+    fn free(&mut self, slot: Slot) {
+        let under_way = self.under_way.remove(&slot).expect("it was begun");
         self.shared.crews().give_back(&under_way.post);
         self.drained.ended += u64::from(!self.runs());
     }
@@ -318,10 +452,13 @@ impl<Q: Queue> Dispatcher<Q> {
             if self.under_way.is_empty() {
                 return;
             }
+            let settles_at = self.settles_at();
             tokio::select! {
                 biased;
+                Some((slot, ended)) = self.heard.recv() => self.over(slot, ended),
                 Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
                 Some(told) = self.calls.join_next_with_id() => self.told(told),
+                () = at(settles_at) => {}
                 () = tokio::time::sleep_until(by) => return,
                 _ = self.phase.changed() => {}
             }
@@ -333,14 +470,15 @@ impl<Q: Queue> Dispatcher<Q> {
         self.attempts.abort_all();
         let _ = tokio::time::timeout(CUT_OFF_WAIT, async {
             loop {
-                self.settle();
+                self.hear();
+                self.settle_now();
                 tokio::select! {
                     biased;
                     Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
                     Some(told) = self.calls.join_next() => {
                         // Once is enough now: what is to be told again is given back.
                         let settled = told.map(|told| told.settled).unwrap_or_default();
-                        settled.into_iter().for_each(|task| self.free(task));
+                        settled.into_iter().for_each(|slot| self.free(slot));
                     }
                     else => return,
                 }

@@ -15,6 +15,11 @@ use crate::topic::Topic;
 /// More destinations are not remembered when nothing is under way to them.
 const REMEMBERED_MAX: usize = 10_000;
 
+/// Into how many groups the jobs under way to a destination are split, where they are worked on
+/// together, and how many are in one at most.
+const GROUPS: usize = 2;
+const TOGETHER_MAX: usize = 128;
+
 /// How a runner that pushes goes about its destinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -104,6 +109,12 @@ impl Lanes {
     pub(super) fn set_slots(&mut self, slots: usize) {
         self.slots = u32::try_from(slots).unwrap_or(u32::MAX);
         self.changes += 1;
+    }
+
+    /// How many jobs for one destination are worked on together at most: while some are on their way,
+    /// the next are taken.
+    pub(super) fn together(&self) -> usize {
+        (self.limits.per_destination as usize / GROUPS).clamp(1, TOGETHER_MAX)
     }
 
     /// What each of so many topics may have under way. One part is left over, so that the next

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::Id as TaskId;
-
 use super::attempt::Attempt;
-use super::dispatch::Shared;
+use super::dispatch::{Shared, Slot};
 use crate::error::{Code, Error, Result};
 use crate::queue::{Queue, Settle, Verdict};
 use crate::time::SECOND;
@@ -18,8 +16,7 @@ const PAUSE_MAX: Duration = SECOND.saturating_mul(5);
 
 /// An attempt that has ended, which the store does not know yet.
 pub(super) struct Unsettled<Q> {
-    /// The task that was the attempt.
-    pub(super) task: TaskId,
+    pub(super) slot: Slot,
     pub(super) attempt: Attempt<Q>,
     pub(super) settle: Settle,
 }
@@ -35,7 +32,7 @@ pub(super) struct Batch<Q> {
 /// What came of telling the store.
 pub(super) struct Told<Q> {
     /// It knows, or never will.
-    pub(super) settled: Vec<TaskId>,
+    pub(super) settled: Vec<Slot>,
     /// To be told again.
     pub(super) again: Batch<Q>,
 }
@@ -63,7 +60,7 @@ impl<Q: Queue> Batch<Q> {
                 continue;
             }
             one.count(&shared, answer.map(|_| ()), tries);
-            settled.push(one.task);
+            settled.push(one.slot);
         }
         Told { settled, again: Batch { jobs: again, tries, pause } }
     }

@@ -1,12 +1,17 @@
 //! What is found in a store that the story was written into.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use linger::history::What;
 use linger::job::{Confirm, Form, Ttr};
-use linger::machine::Stage;
-use linger::queue::{Bodies, JobInfo, KvQuery, PausedFor, Query, Queue, TopicInfo, Topics};
+use linger::machine::{Reach, Stage};
+use linger::queue::{
+    Action, Bodies, Change, JobInfo, Key, KvQuery, PausedFor, Query, Queue, TopicChange, TopicInfo,
+    Topics,
+};
 use linger::time::{DAY, HOUR, MINUTE, SECOND};
+use linger::topic::Settings;
 
 use super::{Called, key, time, topic};
 
@@ -23,6 +28,30 @@ pub(crate) fn job(store: &mut impl Called, name: &str, id: &str) -> JobInfo {
 fn topic_info(store: &mut impl Called, name: &str) -> TopicInfo {
     let which = Topics::One(topic(name));
     store.call(async |store| store.topics(which).await).expect("looked").remove(0)
+}
+
+/// What the bodies of a topic's jobs take by the store's own count, once it is to limit them, and what
+/// they do take.
+pub(crate) fn weighed(store: &mut impl Called, name: &str) -> (u64, u64) {
+    let bytes_max = NonZeroU64::new(1 << 30);
+    let set = TopicChange::Set(Box::new(Settings { bytes_max, ..Settings::default() }));
+    let in_topic = topic(name);
+    store.call(async |store| store.configure(&in_topic, set).await).expect("set");
+    let jobs = jobs(store, name);
+    (bytes(store, name), jobs.iter().map(|job| body(job).len() as u64).sum())
+}
+
+/// What the bodies of a topic's jobs take by the count of a store that limits them.
+pub(crate) fn bytes(store: &mut impl Called, name: &str) -> u64 {
+    topic_info(store, name).bytes.expect("they are limited")
+}
+
+/// Deletes all jobs of a topic, one by one.
+pub(crate) fn delete_each(store: &mut impl Called, name: &str) {
+    for job in jobs(store, name) {
+        let delete = Change::new(Key::Number(job.number), Action::Delete(Reach::Any));
+        store.call(async |store| store.change(vec![delete]).await).expect("deleted");
+    }
 }
 
 pub(crate) fn body(job: &JobInfo) -> &[u8] {

@@ -7,3 +7,4 @@ mod outcomes;
 mod push;
 mod slots;
 mod spy;
+mod together;

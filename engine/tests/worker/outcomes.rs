@@ -217,16 +217,54 @@ async fn a_body_that_does_not_fit_the_type_is_a_failed_attempt_that_says_so() {
     assert!(error.starts_with("body does not read as the type wanted"), "{error}");
 }
 
+/// So many jobs that are being worked on at once.
+async fn under_way(bench: &Bench, jobs: usize) -> Gate {
+    let (mut gate, worker) = Gate::new();
+    bench.queue.worker("t", worker).concurrency(jobs).start().unwrap();
+    for id in 0..jobs {
+        bench.add("t", &id.to_string()).await;
+        gate.begun().await;
+    }
+    gate
+}
+
 #[tokio::test]
 async fn what_ends_together_is_settled_in_one_call() {
     let mut bench = Bench::new();
-    let (mut gate, worker) = Gate::new();
-    bench.queue.worker("t", worker).concurrency(3).start().unwrap();
-    for id in ["1", "2", "3"] {
-        bench.add("t", id).await;
-        gate.begun().await;
-    }
+    let gate = under_way(&bench, 3).await;
     gate.go(3);
     assert_eq!(soon(bench.seen.batches.recv()).await, Some(3));
     assert_eq!(bench.totals().await.done, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ends_while_the_store_is_told_is_settled_together_after() {
+    let mut bench = Bench::new();
+    let gate = under_way(&bench, 3).await;
+    let silent = bench.store.answers.lock().await;
+    gate.go(1);
+    assert_eq!(soon(bench.seen.batches.recv()).await, Some(1));
+    for _ in 0..2 {
+        gate.go(1);
+        // On one thread each has run to its end by then.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+    drop(silent);
+    assert_eq!(soon(bench.seen.batches.recv()).await, Some(2));
+    assert_eq!(bench.totals().await.done, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ends_waits_a_moment_and_no_longer_for_a_store_that_is_told_and_silent() {
+    let mut bench = Bench::new();
+    let gate = under_way(&bench, 2).await;
+    let silent = bench.store.answers.lock().await;
+    gate.go(1);
+    assert_eq!(soon(bench.seen.batches.recv()).await, Some(1));
+    gate.go(1);
+    assert_eq!(soon(bench.seen.batches.recv()).await, Some(1));
+    drop(silent);
+    assert_eq!(bench.totals().await.done, 2);
 }

@@ -19,6 +19,8 @@ pub(crate) struct Spy {
     pops: UnboundedSender<Ask>,
     settles: UnboundedSender<(Verdict, Result<(), Code>)>,
     batches: UnboundedSender<usize>,
+    /// Whoever holds it keeps settles from being answered.
+    pub(crate) answers: tokio::sync::Mutex<()>,
     faults: Mutex<VecDeque<(Call, Fault)>>,
 }
 
@@ -51,7 +53,8 @@ impl Spy {
         let (pops, pops_seen) = unbounded_channel();
         let (settles, settles_seen) = unbounded_channel();
         let (batches, batches_seen) = unbounded_channel();
-        let spy = Spy { memory, pops, settles, batches, faults: Mutex::default() };
+        let (answers, faults) = Default::default();
+        let spy = Spy { memory, pops, settles, batches, answers, faults };
         let seen = Seen { pops: pops_seen, settles: settles_seen, batches: batches_seen };
         (Arc::new(spy), seen)
     }
@@ -79,6 +82,7 @@ impl Queue for Spy {
 
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
         let _ = self.batches.send(batch.len());
+        let _answering = self.answers.lock().await;
         let fault = self.fault(Call::Settle);
         let answers = match fault {
             Some(Fault::Before) => {

@@ -3,6 +3,7 @@
 import { enc, get, getIfThere, now } from '../api.js';
 import { stats } from '../live.js';
 import { card, empty, moment, moments, tag, tile } from '../parts.js';
+import { plainTable } from '../table.js';
 import { h } from '../ui.js';
 import { num, percent, span, t } from '../words.js';
 
@@ -58,38 +59,6 @@ export function open({ redraw, poll }) {
   return { title: t('menu.delivery'), draw };
 }
 
-function table(label, columns, rows, keyOf) {
-  const cls = ({ cls = '', minor }) => `${cls} ${minor ? 'minor' : ''}`;
-  return h(
-    'table',
-    { class: 'table', role: 'table', 'aria-label': label },
-    h(
-      'thead',
-      { role: 'rowgroup' },
-      h(
-        'tr',
-        { role: 'row' },
-        columns.map((column) =>
-          h('th', { role: 'columnheader', scope: 'col', class: cls(column) }, column.title),
-        ),
-      ),
-    ),
-    h(
-      'tbody',
-      { role: 'rowgroup' },
-      rows.map((row, at) =>
-        h(
-          'tr',
-          { key: keyOf(row, at), role: 'row' },
-          columns.map((column) =>
-            h('td', { role: 'cell', class: cls(column), 'data-label': column.title }, column.cell(row)),
-          ),
-        ),
-      ),
-    ),
-  );
-}
-
 function success({ deliveries, failures }) {
   return deliveries ? percent((deliveries - failures) / deliveries) : '–';
 }
@@ -124,7 +93,7 @@ function destinationTable({ destinations, cursor }) {
     },
   ];
   return [
-    table(t('dest.title'), columns, destinations, ({ destination }) => destination),
+    plainTable(t('dest.title'), columns, destinations, ({ destination }) => destination),
     cursor && h('p', { class: 'muted inset' }, t('dest.first', { count: destinations.length })),
   ];
 }
@@ -159,7 +128,7 @@ function workerTable({ workers, cursor }) {
     },
   ];
   return [
-    table(t('workers.title'), columns, workers, ({ id }) => id),
+    plainTable(t('workers.title'), columns, workers, ({ id }) => id),
     cursor && h('p', { class: 'muted inset' }, t('dest.first', { count: workers.length })),
   ];
 }
@@ -189,7 +158,7 @@ function failureTable(failures) {
       cell: ({ error }) => h('span', { title: error }, error),
     },
   ];
-  return table(
+  return plainTable(
     t('failures.title'),
     columns,
     failures,

@@ -1,7 +1,7 @@
 // What happened: searched, followed as it happens, and summed up by hour and topic.
 
 import { enc, get, getIfThere, now, query as params } from '../api.js';
-import { button, card, empty, field, icon, moment, segments, tag } from '../parts.js';
+import { button, card, clearButton, empty, field, icon, moment, segments, tag } from '../parts.js';
 import { Table } from '../table.js';
 import { h } from '../ui.js';
 import { brief, num, span, t, time } from '../words.js';
@@ -233,7 +233,7 @@ class Events {
         cls: 'clip-cell wide',
         minor: true,
         cell: ({ error, status, count }) => [
-          status && tag(`HTTP ${status}`, status < 300 ? 'good' : 'bad'),
+          status && [tag(`HTTP ${status}`, status < 300 ? 'good' : 'bad'), ' '],
           count !== undefined && t('events.count', { count }),
           error && h('span', { title: error }, error),
         ],
@@ -259,14 +259,15 @@ class Events {
             this.shows,
             (what) => this.show(what),
           ),
-          button(t('events.follow'), () => this.toggle(), {
-            iconName: this.follows ? 'pause' : 'right',
-            'aria-pressed': String(this.follows),
-          }),
+          this.shows === 'list' &&
+            button(t('events.follow'), () => this.toggle(), {
+              kind: 'toggle',
+              iconName: this.follows ? 'check' : 'play',
+              'aria-pressed': String(this.follows),
+            }),
         ),
     );
-    if (this.isOff)
-      return [head, empty(t('events.off'), h('p', { class: 'muted' }, t('events.off_text')))];
+    if (this.isOff) return [head, empty(t('events.off'), h('p', { class: 'muted' }, t('events.off_text')))];
     const list = this.shows === 'list';
     return [head, this.sums(), list ? [this.filters(), this.found()] : this.byTopic()];
   }
@@ -313,7 +314,7 @@ class Events {
         value: this.filter.error ?? '',
         onchange: change('error'),
       }),
-      isFiltered && button(t('jobs.clear'), clear, { kind: 'quiet' }),
+      isFiltered && clearButton(clear),
     );
   }
 
@@ -355,7 +356,8 @@ class Events {
 
   byTopic() {
     if (!this.topics) return h('p', { class: 'muted loading' }, t('loading'));
-    if (!this.topics.length) return empty(t('events.none'), h('p', { class: 'muted' }, t('events.none_text')));
+    if (!this.topics.length)
+      return empty(t('events.none'), h('p', { class: 'muted' }, t('events.none_text')));
     return card(t('events.by_topic'), { cls: 'below-card' }, topicTable(this.topics));
   }
 }
@@ -427,7 +429,9 @@ function chart(bars) {
     h(
       'p',
       { class: 'sums-hours', 'aria-hidden': 'true' },
-      bars.filter((_, at) => at % LABEL === 0).map(({ hour }) => h('span', { key: hour }, time(hour, 'minute'))),
+      bars
+        .filter((_, at) => at % LABEL === 0)
+        .map(({ hour }) => h('span', { key: hour }, time(hour, 'minute'))),
     ),
   ];
 }
@@ -436,7 +440,8 @@ function chart(bars) {
 function topicTable(sums) {
   const shown = [...sums].sort((a, b) => b.count - a.count).slice(0, TOPICS);
   const count = (kinds, ...names) => names.reduce((all, name) => all + (kinds[name]?.count ?? 0), 0);
-  const latency = (kinds, name) => (kinds[name]?.latency_ms === undefined ? '–' : span(kinds[name].latency_ms));
+  const latency = (kinds, name) =>
+    kinds[name]?.latency_ms === undefined ? '–' : span(kinds[name].latency_ms);
   const columns = [
     ['added', ({ kinds }) => num(count(kinds, 'added', 'replaced'))],
     ['handed_out', ({ kinds }) => num(count(kinds, 'handed_out'))],

@@ -3,7 +3,7 @@
 import { enc, get, query as params, topicPath } from '../api.js';
 import { BULK, bulk, reschedule } from '../actions.js';
 import { askTopicsWithin, held, topics } from '../live.js';
-import { badge, button, empty, field, icon, moments, tag } from '../parts.js';
+import { badge, button, clearButton, empty, field, icon, moments, tag } from '../parts.js';
 import { Table } from '../table.js';
 import { h } from '../ui.js';
 import { may } from '../who.js';
@@ -11,9 +11,13 @@ import { num, t } from '../words.js';
 
 const STATES = ['delayed', 'ready', 'reserved', 'retry', 'held', 'dead', 'finished'];
 const FILTERS = ['state', 'id_prefix', 'due_after', 'due_before', 'error'];
+/** Those that a phone shows on demand. */
+const EXTRA = ['due_after', 'due_before', 'error'];
 const PAGE = 100;
 /** More than one call can bring are not looked at again by themselves. */
 const LIVE_MAX = 1_000;
+/** A call looks at so many jobs at most, be there ever so few among them that fit. */
+const LOOKED_AT = 10_000;
 /** So many topics to choose from where none is chosen. */
 const CHOICES = 50;
 
@@ -55,13 +59,17 @@ class Jobs {
     return 10_000;
   }
 
-  /** As many as are shown, anew; nothing is asked for by itself beyond what one call can bring. */
+  /**
+   * As many as are shown, anew; nothing is asked for by itself beyond what one call can bring. What
+   * takes long is not asked for every other second.
+   */
   async ask() {
-    if (this.wanted > LIVE_MAX) return;
-    const { topic, filter, wanted } = this;
+    if (this.wanted > LIVE_MAX) return undefined;
+    const { wanted } = this;
+    const begun = performance.now();
     try {
-      const page = await get(`${topicPath(topic)}/jobs${params({ ...filter, limit: wanted })}`);
-      if (topic !== this.topic || filter !== this.filter || wanted > this.wanted) return 0;
+      const page = await this.seek({ jobs: [] }, wanted, !this.jobs);
+      if (!page || wanted > this.wanted) return 0;
       this.take(page.jobs, page.cursor);
     } catch (error) {
       if (error.status < 400 || error.status >= 500) throw error;
@@ -69,6 +77,27 @@ class Jobs {
       this.trouble = error.message;
     }
     this.redraw();
+    return Math.max(2_000, (performance.now() - begun) * 10);
+  }
+
+  /**
+   * Goes on from some until there are so many, by several calls if few of the topic's jobs fit; none
+   * if others are asked for meanwhile. `isFirst` shows what is found as it is found.
+   */
+  async seek({ jobs, cursor }, wanted, isFirst) {
+    const { topic, filter } = this;
+    for (let calls = 1; ; calls += 1) {
+      const limit = Math.min(wanted - jobs.length, LIVE_MAX);
+      const page = await get(`${topicPath(topic)}/jobs${params({ ...filter, limit, cursor })}`);
+      this.signal.throwIfAborted();
+      if (topic !== this.topic || filter !== this.filter) return null;
+      [jobs, cursor] = [[...jobs, ...page.jobs], page.cursor];
+      const isDone = !cursor || jobs.length >= wanted;
+      this.lookedAt = isDone ? 0 : calls * LOOKED_AT;
+      if (isDone) return { jobs, cursor };
+      if (isFirst) this.take(jobs, cursor);
+      this.redraw();
+    }
   }
 
   take(jobs, cursor) {
@@ -85,10 +114,8 @@ class Jobs {
       return this.look();
     }
     this.wanted = Infinity;
-    const page = await get(
-      `${topicPath(this.topic)}/jobs${params({ ...this.filter, limit: LIVE_MAX, cursor: this.cursor })}`,
-    );
-    this.take([...this.jobs, ...page.jobs], page.cursor);
+    const page = await this.seek(this, this.jobs.length + LIVE_MAX, false);
+    if (page) this.take(page.jobs, page.cursor);
     this.redraw();
   }
 
@@ -99,6 +126,7 @@ class Jobs {
       Object.entries({ ...this.filter, ...filter }).filter(([, value]) => value),
     );
     Object.assign(this, { jobs: null, cursor: undefined, wanted: PAGE, allMatch: false, trouble: '' });
+    this.lookedAt = 0;
     this.chosen.clear();
     history.replaceState(null, '', `#/jobs${params({ topic: this.topic, ...this.filter })}`);
     this.redraw();
@@ -131,13 +159,18 @@ class Jobs {
         this.redraw();
       };
       const whole = this.allMatch || (this.jobs?.length > 0 && this.chosen.size === this.jobs.length);
-      return h('input', {
-        type: 'checkbox',
-        checked: whole,
-        indeterminate: some && !whole,
-        'aria-label': t('jobs.choose_all'),
-        onchange: toggle,
-      });
+      return h(
+        'label',
+        {},
+        h('input', {
+          type: 'checkbox',
+          checked: whole,
+          indeterminate: some && !whole,
+          'aria-label': t('jobs.choose_all'),
+          onchange: toggle,
+        }),
+        h('span', { 'aria-hidden': 'true' }, t('jobs.all_shown')),
+      );
     };
     const link = ({ topic, id, repeat, target }) => [
       h('a', { href: `#/jobs/${enc(topic)}/${enc(id)}` }, id),
@@ -157,7 +190,12 @@ class Jobs {
       { key: 'id', title: t('job.id'), cls: 'name', cell: link },
       { key: 'state', title: t('job.state'), cls: 'state', cell: ({ state }) => badge(state) },
       { key: 'due', title: t('job.due'), cls: 'due-at', cell: ({ due }) => moments(due) },
-      { key: 'attempt', title: t('job.attempt'), cls: 'num', cell: ({ attempt }) => num(attempt) },
+      {
+        key: 'attempt',
+        title: t('job.attempt'),
+        cls: 'num',
+        cell: ({ attempt }) => h('span', { class: attempt ? '' : 'zero' }, num(attempt)),
+      },
       {
         key: 'priority',
         title: t('job.priority'),
@@ -204,6 +242,7 @@ class Jobs {
     const moment = (name) => (event) =>
       this.set({ [name]: event.target.value ? new Date(event.target.value).toISOString() : '' });
     const states = [['', t('jobs.any_state')], ...STATES.map((state) => [state, t(`state.${state}`)])];
+    const isExtra = EXTRA.some((name) => this.filter[name]);
     const unfold = () => {
       this.unfolded = !this.unfolded;
       this.redraw();
@@ -218,7 +257,7 @@ class Jobs {
     return h(
       'form',
       {
-        class: `filters card ${this.unfolded || this.isFiltered() ? '' : 'folded'}`,
+        class: `filters card ${this.unfolded || isExtra ? '' : 'folded'}`,
         role: 'search',
         'aria-label': t('jobs.filters'),
         onsubmit: (event) => event.preventDefault(),
@@ -229,7 +268,7 @@ class Jobs {
         placeholder: t('jobs.topic_hint'),
         onchange: (event) => event.target.value.trim() && this.set({ topic: event.target.value.trim() }),
         oninput: typed,
-        cls: 'grow',
+        cls: 'grow whole',
       }),
       h(
         'datalist',
@@ -242,7 +281,6 @@ class Jobs {
         onchange: change('state'),
       }),
       field('f-id', t('jobs.id_prefix'), {
-        cls: 'extra',
         value: this.filter.id_prefix ?? '',
         onchange: change('id_prefix'),
       }),
@@ -261,13 +299,14 @@ class Jobs {
       field('f-error', t('jobs.error'), {
         value: this.filter.error ?? '',
         onchange: change('error'),
-        cls: 'grow extra',
+        cls: 'grow whole extra',
       }),
-      button(t('jobs.more_filters'), unfold, {
-        kind: 'quiet unfold',
-        'aria-expanded': String(Boolean(this.unfolded)),
-      }),
-      this.isFiltered() && button(t('jobs.clear'), () => this.clear(), { kind: 'quiet' }),
+      !isExtra &&
+        button(t(this.unfolded ? 'jobs.fewer_filters' : 'jobs.more_filters'), unfold, {
+          kind: 'quiet unfold',
+          'aria-expanded': String(Boolean(this.unfolded)),
+        }),
+      this.isFiltered() && clearButton(() => this.clear()),
     );
   }
 
@@ -312,6 +351,8 @@ class Jobs {
   found() {
     if (this.trouble) return empty(t('jobs.refused'), h('p', { class: 'muted' }, this.trouble));
     if (!this.jobs) return h('p', { class: 'muted loading' }, t('loading'));
+    const seeking = this.lookedAt > 0 && t('jobs.seeking', { count: this.lookedAt });
+    if (!this.jobs.length && seeking) return h('p', { class: 'muted loading num' }, seeking);
     if (!this.jobs.length)
       return empty(
         this.isFiltered() ? t('jobs.nothing') : t('jobs.nothing_here'),
@@ -329,7 +370,9 @@ class Jobs {
         'div',
         { class: 'below' },
         h('span', { class: 'muted num' }, t('jobs.shown', { count: this.jobs.length })),
-        this.cursor && button(t('jobs.more'), () => this.more()),
+        seeking
+          ? h('span', { class: 'muted num' }, seeking)
+          : this.cursor && button(t('jobs.more'), () => this.more()),
         this.wanted > LIVE_MAX && [
           tag(t('jobs.not_live'), 'warn'),
           button(t('jobs.refresh'), () => this.set({}), { kind: 'quiet' }),
@@ -381,7 +424,7 @@ class Jobs {
       verbs.slice(0, -1).map(act),
       button(t('bulk.reschedule'), () => then(reschedule(this.topic, which)), { kind: 'small' }),
       act('delete'),
-      button(t('jobs.none'), clear, { kind: 'quiet small' }),
+      button(t('jobs.none'), clear, { kind: 'quiet small none' }),
     );
   }
 

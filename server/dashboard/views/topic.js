@@ -102,11 +102,8 @@ function buttons(topic, info, then) {
       (info.paused
         ? button(t('topic.resume'), () => then(resumeTopic(topic)))
         : button(t('topic.pause'), () => then(pauseTopic(topic)))),
-    info.counts.dead > 0 &&
-      may('add', topic) &&
-      button(t('topic.redrive'), () => then(redrive(topic))),
-    may('admin', topic) &&
-      button(t('topic.empty'), () => then(emptyTopic(topic)), { kind: 'danger-quiet' }),
+    info.counts.dead > 0 && may('add', topic) && button(t('topic.redrive'), () => then(redrive(topic))),
+    may('admin', topic) && button(t('topic.empty'), () => then(emptyTopic(topic)), { kind: 'danger-quiet' }),
   ];
 }
 

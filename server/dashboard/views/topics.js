@@ -8,18 +8,23 @@ import { h } from '../ui.js';
 import { num, rate, t } from '../words.js';
 
 const COUNTS = ['delayed', 'ready', 'reserved', 'retry', 'held', 'dead', 'finished'];
-/** Left out on a phone. */
-const MINOR = ['reserved', 'held', 'finished'];
 
 export function open({ query, signal, redraw, poll }) {
   let text = '';
   const count = (state) => ({
     key: state,
     title: t(`state.${state}`),
-    cls: 'num',
-    minor: MINOR.includes(state),
+    // A phone shows what is not 0, and what is sorted by; this one in any case.
+    cls: state === 'delayed' ? 'num kept' : 'num',
     sort: ({ counts }) => counts[state],
     cell: ({ counts }) => h('span', { class: counts[state] ? `n-${state}` : 'zero' }, num(counts[state])),
+  });
+  const speed = (key, of) => ({
+    key,
+    title: t(`topics.${key}`),
+    cls: 'num',
+    sort: of,
+    cell: (topic) => h('span', { class: of(topic) > 0 ? '' : 'zero' }, rate(of(topic))),
   });
   const table = new Table({
     label: t('menu.topics'),
@@ -39,22 +44,8 @@ export function open({ query, signal, redraw, poll }) {
         ],
       },
       ...COUNTS.map(count),
-      {
-        key: 'in',
-        title: t('topics.in'),
-        cls: 'num',
-        minor: true,
-        sort: ({ inRate }) => inRate,
-        cell: ({ inRate }) => rate(inRate),
-      },
-      {
-        key: 'out',
-        title: t('topics.out'),
-        cls: 'num',
-        minor: true,
-        sort: ({ outRate }) => outRate,
-        cell: ({ outRate }) => rate(outRate),
-      },
+      speed('in', ({ inRate }) => inRate),
+      speed('out', ({ outRate }) => outRate),
     ],
   });
   poll(2_000, async () => {

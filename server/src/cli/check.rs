@@ -117,6 +117,7 @@ fn meaning(kind: &str) -> &str {
         "clock_asleep" => "jobs that nobody wakes up for",
         "clock_astray" => "times of topics that are gone",
         "errors_miscounted" => "errors of dead jobs that are counted wrongly",
+        "bytes_miscounted" => "topics whose bodies are counted wrongly",
         "counter_behind" => "counters that are behind",
         other => other,
     }

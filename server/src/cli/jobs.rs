@@ -9,6 +9,9 @@ use super::json::Object;
 use super::text::Table;
 use super::{End, Reader, note, path};
 
+/// How many there are if nobody says, as the server has it.
+const LIMIT_DEFAULT: u32 = 100;
+
 /// List a topic's jobs, the first due first
 ///
 /// Exit code 1: there is none.
@@ -66,17 +69,23 @@ impl Jobs {
         let client = self.remote.client()?;
         let mut table = Table::new(self.heads());
         let mut end = End::No;
+        let mut left = self.limit.unwrap_or(LIMIT_DEFAULT);
         loop {
             let answer = client.get(&self.path())?;
             let page: Page = answer.read()?;
             if !page.jobs.is_empty() {
                 end = End::Done;
             }
+            left = left.saturating_sub(page.jobs.len() as u32);
             let reader =
                 answer.print(|| table.rows(page.jobs.iter().map(|job| self.row(job)).collect()))?;
             match page.cursor {
                 Some(_) if reader == Reader::Gone => break,
                 Some(cursor) if self.all => self.cursor = Some(cursor),
+                // Cut short: more were passed over than one call looks at, or bodies are large.
+                Some(cursor) if left > 0 => {
+                    (self.cursor, self.limit) = (Some(cursor), Some(left));
+                }
                 Some(cursor) => {
                     note(&format!("there are more: --cursor {cursor}, or --all"));
                     break;

@@ -388,7 +388,7 @@ mod tests {
             let of = Of::Job("mail".parse().unwrap(), id.to_string().parse().unwrap());
             Event::new(at_ms, Kind::Added, of, Author::default())
         };
-        Batch::of(ids.into_iter().map(event).collect(), "here").unwrap()
+        Batch::of(ids.into_iter().map(event).collect(), Vec::new(), "here").unwrap()
     }
 
     fn time(ms: u64) -> Time {

@@ -88,9 +88,9 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// None if there is nothing to write.
-    fn of(events: Vec<Event>, node: &str) -> Option<Batch> {
-        let mut lines = Vec::with_capacity(events.len() * 192);
+    /// Written into `lines`, which are empty; none if there is nothing to write.
+    fn of(events: Vec<Event>, mut lines: Vec<u8>, node: &str) -> Option<Batch> {
+        lines.reserve(events.len() * 192);
         events.iter().for_each(|event| event.write(node, &mut lines));
         let time = |ms: u64| Time::from_ms(ms).unwrap_or(Time::MAX);
         let first = events.iter().map(|event| event.at_ms).min()?;
@@ -152,12 +152,12 @@ impl Shelf {
         }
     }
 
-    /// Writes, or says why not.
-    async fn append(&self, batch: Batch, now: Time) -> anyhow::Result<()> {
+    /// Writes, or says why not; what it was written from is given back to be used again.
+    async fn append(&self, batch: Batch, now: Time) -> anyhow::Result<Batch> {
         match self {
             Shelf::Folder(folder) => {
                 let folder = folder.clone();
-                Ok(apart(move || folder.append(&batch, now)).await??)
+                Ok(apart(move || folder.append(&batch, now).map(|()| batch)).await??)
             }
             Shelf::Redis { store, bounds, writer, turn } => {
                 let append = Append {
@@ -170,7 +170,8 @@ impl Shelf {
                     sums: counted(&batch.events),
                     lines: batch.lines,
                 };
-                append_to_redis(redis(store)?, append).await
+                append_to_redis(redis(store)?, append).await?;
+                Ok(Batch { lines: Vec::new(), ..batch })
             }
         }
     }
@@ -343,7 +344,7 @@ impl Events {
     }
 
     async fn write(self: Arc<Self>, stopping: CancellationToken) {
-        let (mut names, mut spare) = (Names::default(), Vec::new());
+        let (mut names, mut spare) = (Names::default(), (Vec::new(), Vec::new()));
         let mut said = false;
         loop {
             let is_last = tokio::select! {
@@ -354,22 +355,25 @@ impl Events {
             if !is_last {
                 tokio::time::sleep(GATHER).await;
             }
-            let (events, dropped) = self.recorder.take(spare);
+            let (events, dropped) = self.recorder.take(spare.0);
             let now = self.now();
             let node = self.node.clone();
             let formed = apart(move || {
-                let batches = batches(events, dropped, &mut names, &node, now);
+                let batches = batches(events, dropped, &mut names, spare.1, &node, now);
                 (batches, names)
             });
             let Ok((batches, known)) = formed.await else { return };
             names = known;
-            spare = Vec::new();
+            spare = (Vec::new(), Vec::new());
             for batch in batches {
                 let count = batch.events.len() as u64;
                 match self.shelf.append(batch, now).await {
-                    Ok(()) => {
+                    Ok(mut batch) => {
                         said = false;
                         self.written.send_modify(|written| *written += count);
+                        batch.events.clear();
+                        batch.lines.clear();
+                        spare = (batch.events, batch.lines);
                     }
                     Err(why) => {
                         self.recorder.count_lost(count);
@@ -442,6 +446,7 @@ fn batches(
     mut events: Vec<Event>,
     dropped: u64,
     names: &mut Names,
+    mut lines: Vec<u8>,
     node: &str,
     now: Time,
 ) -> Vec<Batch> {
@@ -450,22 +455,23 @@ fn batches(
         events.insert(0, Event { count: Some(dropped), ..gap });
     }
     let mut events = births_first(events);
-    // One that died is told twice, and its name is asked for twice.
-    let mut last = None;
-    for event in &mut events {
-        match (&event.of, &last) {
-            (Of::Number(number), Some((same, of))) if number == same => event.of = Clone::clone(of),
-            _ => {
-                names.see_to(event);
-                last = event.number.map(|number| (number, event.of.clone()));
+    for at in 0..events.len() {
+        let (before, rest) = events.split_at_mut(at);
+        let event = &mut rest[0];
+        match (&event.of, before.last()) {
+            // One that died is told twice, and after the first time its name is not known any more.
+            (Of::Number(number), Some(last)) if last.number == Some(*number) => {
+                event.of = last.of.clone();
             }
+            _ => names.see_to(event),
         }
     }
     let at_once = BATCH_BYTES_MAX / 256;
     let mut batches = Vec::with_capacity(events.len() / at_once + 1);
     while !events.is_empty() {
         let rest = events.split_off(events.len().min(at_once));
-        batches.extend(Batch::of(std::mem::replace(&mut events, rest), node));
+        let lines = std::mem::take(&mut lines);
+        batches.extend(Batch::of(std::mem::replace(&mut events, rest), lines, node));
     }
     batches
 }
@@ -473,13 +479,17 @@ fn batches(
 /// The same, with jobs added before anything else happens to them: whoever waits for a job may have it,
 /// and have told so, before the one who added it is answered.
 fn births_first(mut events: Vec<Event>) -> Vec<Event> {
+    let is_birth = |event: &Event| matches!(event.kind, Kind::Added | Kind::Replaced);
+    if !events.iter().any(is_birth) {
+        return events;
+    }
     let mut first: HashMap<u64, usize> = HashMap::with_capacity(events.len());
     let mut order: Vec<usize> = (0..events.len()).map(|at| 2 * at + 1).collect();
     let mut is_right = true;
     for (at, event) in events.iter().enumerate() {
         let Some(number) = event.number else { continue };
         let earlier = *first.entry(number).or_insert(at);
-        if earlier < at && matches!(event.kind, Kind::Added | Kind::Replaced) {
+        if earlier < at && is_birth(event) {
             order[at] = 2 * earlier;
             is_right = false;
         }

@@ -373,7 +373,8 @@ impl App {
     }
 
     /// The page that was asked for, or as much of it as an answer may carry: with bodies it is put
-    /// together from smaller ones.
+    /// together from smaller ones. One that the store has cut short is answered as it is, so that no
+    /// filter makes one call look at a whole topic.
     pub(super) async fn page(&self, query: Query, bytes_max: usize) -> Result<Page> {
         let at_once = match query.bodies {
             Bodies::Without => query.limit,
@@ -386,10 +387,11 @@ impl App {
             let part = self.store()?.browse(part).await?;
             let bodies = part.jobs.iter().filter_map(|job| job.body.as_ref());
             bytes += bodies.map(|body| body.as_bytes().len()).sum::<usize>();
+            let is_short = part.jobs.len() < limit;
             page.jobs.extend(part.jobs);
             page.cursor = part.cursor;
-            let full = page.jobs.len() >= query.limit || bytes >= bytes_max;
-            if full || page.cursor.is_none() {
+            let is_full = page.jobs.len() >= query.limit || bytes >= bytes_max;
+            if is_full || is_short || page.cursor.is_none() {
                 return Ok(page);
             }
         }

@@ -26,7 +26,8 @@ const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
 /// Who the job is, at this second, with `body` signed by these keys; and what its topic adds.
 pub(super) fn of(job: &Delivery, keys: &[SigningKey], timestamp_s: u64, body: &[u8]) -> HeaderMap {
-    let mut headers = about(job);
+    let mut headers = HeaderMap::with_capacity(16);
+    about(job, |name, value| put(&mut headers, name, value));
     if let Some(signatures) = signatures(keys, &id(job), timestamp_s, body) {
         put(&mut headers, SIGNATURE, &signatures);
     }
@@ -34,21 +35,26 @@ pub(super) fn of(job: &Delivery, keys: &[SigningKey], timestamp_s: u64, body: &[
     headers
 }
 
-/// Who the job is, and what its topic adds.
-pub(super) fn about(job: &Delivery) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(16);
+/// Who the job is, and what its topic adds: a later value takes the place of one before of that name.
+pub(super) fn about(job: &Delivery, mut put: impl FnMut(HeaderName, &str)) {
     // First, so that what is ours cannot be set by a topic.
     for (name, value) in job.headers.iter() {
         if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
-            put(&mut headers, name, value);
+            put(name, value);
         }
     }
-    put_job(&mut headers, job);
-    put(&mut headers, ID, &id(job));
-    if job.envelope == Envelope::CloudEvents {
-        put_event(&mut headers, job);
+    put(TOPIC, &encoded(job.topic().as_str()));
+    put(JOB, &encoded(job.id().as_str()));
+    put(ATTEMPT, &job.job.attempt.to_string());
+    put(DUE, &job.job.due.to_string());
+    put(LEASE, &job.lease.to_string());
+    if let Some(trace) = &job.job.spec.traceparent {
+        put(TRACE, trace.as_str());
     }
-    headers
+    put(ID, &id(job));
+    if job.envelope == Envelope::CloudEvents {
+        put_event(job, put);
+    }
 }
 
 /// The same for every attempt at an occurrence, so that a receiver knows it again.
@@ -56,21 +62,10 @@ pub(super) fn id(job: &Delivery) -> String {
     format!("lg_{}_{}", job.job.number, job.job.occurrence)
 }
 
-fn put_job(headers: &mut HeaderMap, job: &Delivery) {
-    put(headers, TOPIC, &encoded(job.topic().as_str()));
-    put(headers, JOB, &encoded(job.id().as_str()));
-    headers.insert(ATTEMPT, job.job.attempt.into());
-    put(headers, DUE, &job.job.due.to_string());
-    put(headers, LEASE, &job.lease.to_string());
-    if let Some(trace) = &job.job.spec.traceparent {
-        put(headers, TRACE, trace.as_str());
-    }
-}
-
 /// CloudEvents in binary mode.
-fn put_event(headers: &mut HeaderMap, job: &Delivery) {
+fn put_event(job: &Delivery, mut put: impl FnMut(HeaderName, &str)) {
     let attribute = |text| Cow::from(utf8_percent_encode(text, ATTRIBUTE));
-    let mut put = |name, value: &str| put(headers, HeaderName::from_static(name), value);
+    let mut put = |name, value: &str| put(HeaderName::from_static(name), value);
     put("ce-specversion", "1.0");
     put("ce-id", &id(job));
     put("ce-source", &format!("/topics/{}", encoded(job.topic().as_str())));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linger::queue::Delivery;
-use linger::worker::{Outcome, Worker};
+use linger::worker::{Outcome, Tell, Worker};
 
 use crate::config::{Config, Webhooks};
 use crate::registry::Registry;
@@ -76,5 +76,14 @@ impl Worker for Target {
             to if to.starts_with("sink:") => Box::pin(self.sinks.brokers.push(job)).await,
             to => self.sinks.call(to, &job, job.within).await,
         }
+    }
+
+    fn gathers(&self, job: &Delivery) -> bool {
+        let to = job.target.as_ref().map_or("", |target| target.as_str());
+        to.starts_with("sink:") && self.sinks.brokers.gathers(job)
+    }
+
+    async fn work_all(&self, jobs: Vec<Delivery>, tell: &mut Tell<'_>) {
+        self.sinks.brokers.push_all(jobs, tell).await;
     }
 }

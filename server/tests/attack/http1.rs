@@ -1,6 +1,7 @@
 //! By HTTP/1.1, and by connections that say nothing at all.
 
 use std::io::Write;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -21,6 +22,25 @@ async fn heads_that_never_end_are_cut_off() {
     siege.holds("slow heads", 64 * MIB).await;
     all_end(streams).await;
     siege.holds("slow heads, over", 64 * MIB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_comes_drop_by_drop_is_cut_off_while_it_comes() {
+    let siege = Siege::begin(&["limits.header_time=1s"]).await;
+    let mut stream = siege.connect().await;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: ").await.unwrap();
+    let (mut reader, mut writer) = stream.into_split();
+    let dripping = tokio::spawn(async move {
+        let mut pace = tokio::time::interval(Duration::from_millis(50));
+        while writer.write_all(b"y").await.is_ok() {
+            pace.tick().await;
+        }
+    });
+    let ended = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
+    dripping.abort();
+    // By an answer, or by a reset because of drops that nobody has taken.
+    assert!(ended.is_ok(), "it goes on as long as it drips");
+    siege.others_are_served().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -37,7 +37,7 @@ describe('adding', () => {
     await page.locator('[name=repeat_kind]').selectOption('cron');
     await fill({ repeat_cron: '0 9 * * *', repeat_tz: 'Asia/Shanghai', repeat_count: '5' });
     await page.locator('[name=held]').check();
-    await picture(page, 'add-filled-light');
+    await picture(page, 'add-filled');
     const command = await page.locator('.copyable pre').innerText();
     await button(page, 'Add job').click();
     await said(page, 'Job one is added.');
@@ -103,25 +103,26 @@ describe('adding', () => {
     });
     const topic = encodeURIComponent(evil);
     const views = [
-      ['', evil],
-      ['topics', evil],
-      [`topics/${topic}`, evil],
-      [`jobs?topic=${topic}`, `${evil} text`],
-      [`jobs/${topic}/${topic}`, evil],
-      [`jobs/${topic}/${topic}%20dead`, `${evil} dead`],
-      [`jobs/${topic}/${topic}%20popped`, evil],
-      ['dead', evil],
-      ['delivery', '<script>alert(4)'],
-      [`add?topic=${topic}&clone=${topic}`, evil],
+      ['overview', '', evil],
+      ['topics', 'topics', evil],
+      ['topic', `topics/${topic}`, evil],
+      ['jobs', `jobs?topic=${topic}`, `${evil} text`],
+      ['job', `jobs/${topic}/${topic}`, evil],
+      ['dead-job', `jobs/${topic}/${topic}%20dead`, `${evil} dead`],
+      ['popped-job', `jobs/${topic}/${topic}%20popped`, evil],
+      ['dead', 'dead', evil],
+      ['delivery', 'delivery', '<script>alert(4)'],
+      ['events', 'events', evil],
+      ['add', `add?topic=${topic}&clone=${topic}`, evil],
     ];
-    for (const [view, text] of views) {
+    for (const [name, view, text] of views) {
       await visit(page, `${server.url}/#/${view}`);
       await page.locator('main').getByText(text).first().waitFor();
       const bred = await page.evaluate(
         () => document.querySelectorAll('#app script, #app img:not(.brand img), [onerror], iframe').length,
       );
-      assert.equal(bred, 0, view);
-      await picture(page, `markup-${view.replace(/[/?].*/, '') || 'overview'}`);
+      assert.equal(bred, 0, name);
+      await picture(page, `markup-${name}`);
     }
     // In a question, and in the finder.
     await visit(page, `${server.url}/#/topics/${topic}`);

@@ -1,24 +1,16 @@
-// All tests of the dashboard, one after the other in one process: they share a browser.
+// All tests of the dashboard in one look, one after the other in one process: they share a browser.
 
 import { after } from 'node:test';
 
-import { close } from './browser.mjs';
+import { LOOK, close } from './browser.mjs';
 import { endAll } from './server.mjs';
 
-await import('./words.mjs');
-await import('./first.mjs');
-await import('./topics.mjs');
-await import('./jobs.mjs');
-await import('./job.mjs');
-await import('./dead.mjs');
-await import('./delivery.mjs');
-await import('./add.mjs');
-await import('./events.mjs');
-await import('./frame.mjs');
-await import('./keys.mjs');
-await import('./away.mjs');
-await import('./size.mjs');
-await import('./looks.mjs');
+/** What people do: in each look. */
+const ACTIONS = ['first', 'topics', 'jobs', 'job', 'dead', 'delivery', 'add', 'events', 'frame', 'keys'];
+/** What takes its looks itself, or none. */
+const ONCE = ['words', 'away', 'size', 'looks'];
+
+for (const name of LOOK === 'light' ? [...ONCE, ...ACTIONS] : ACTIONS) await import(`./${name}.mjs`);
 after(async () => {
   endAll();
   await close();

@@ -5,6 +5,8 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
+import { PATIENCE_MS } from './server.mjs';
+
 const need = createRequire(`${process.env.NODE_MODULES}/`);
 const { chromium } = need('playwright-core');
 const AXE = readFileSync(need.resolve('axe-core/axe.min.js'), 'utf8');
@@ -35,6 +37,9 @@ export const LOOKS = {
   'zh-dark': { colorScheme: 'dark', viewport: DESK, locale: 'zh-CN' },
 };
 
+/** How it is looked at where a test does not say. */
+export const LOOK = process.env.LOOK ?? 'light';
+
 let browser;
 
 export async function close() {
@@ -42,7 +47,7 @@ export async function close() {
 }
 
 /** A page that nobody has looked at yet, in a look of one's choosing. Troubles are collected. */
-export async function open(url, look = 'light', options = {}) {
+export async function open(url, look = LOOK, options = {}) {
   browser ??= await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
   const context = await browser.newContext({
     timezoneId: 'Europe/Berlin',
@@ -50,7 +55,9 @@ export async function open(url, look = 'light', options = {}) {
     ...LOOKS[look],
     ...options,
   });
+  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
+  page.look = look;
   page.troubles = [];
   page.on('pageerror', (error) => page.troubles.push(error.stack));
   page.on('console', (message) => {
@@ -78,7 +85,18 @@ export async function shut(page) {
 
 /** A picture of it, for people. */
 export async function picture(page, name) {
-  await page.screenshot({ path: join(process.env.OUT_DIR, `${name}.png`) });
+  await page.screenshot({ path: join(process.env.OUT_DIR, `${name}-${page.look}.png`) });
+}
+
+/** Opens the menu where it is closed at first, which is on a phone. */
+export async function menu(page) {
+  const closed = page.locator('.menu-button[aria-expanded=false]');
+  if (await closed.isVisible()) await closed.click();
+}
+/** Goes to a view as people do: by the menu. */
+export async function go(page, name) {
+  await menu(page);
+  await page.getByRole('navigation').getByRole('link', { name }).click();
 }
 
 /** What axe-core finds wrong with the page as it is now. */

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import { answer, button, dialog, open, picture, said, says, shut, visit } from './browser.mjs';
+import { answer, button, dialog, go, open, picture, said, says, shut, visit } from './browser.mjs';
 import { Server, dead, receiver, until } from './server.mjs';
 
 describe('the dead shelf', () => {
@@ -29,6 +29,7 @@ describe('the dead shelf', () => {
     const own = await Server.start();
     await visit(page, `${own.url}/#/dead`);
     await says(page.locator('.empty'), 'The shelf is empty');
+    await picture(page, 'dead-empty');
     await visit(page, server.url);
     await own.end();
   });
@@ -53,6 +54,7 @@ describe('the dead shelf', () => {
     await visit(page, `${server.url}/#/dead`);
     await error('once', '410').getByRole('button').click();
     await says(dialog(page), /once.*: 3\./);
+    await picture(page, 'redrive-question');
     await answer(page, 'Redrive 3 jobs');
     await said(page, '3 dead jobs of once are on their way again.');
     const counts = await server.counts('once');
@@ -67,7 +69,7 @@ describe('the dead shelf', () => {
     await answer(page, 'Redrive 5 jobs', { rate: '2' });
     const task = page.locator('.task');
     await says(task, 'Keep this page open.');
-    await page.getByRole('link', { name: 'Overview' }).click();
+    await go(page, 'Overview');
     await says(task, '4 of 5');
     await said(page, '5 dead jobs of bit.by.bit are on their way again.');
     assert.equal((await server.counts('bit.by.bit')).dead, 0);
@@ -81,7 +83,7 @@ describe('the dead shelf', () => {
     await error('stopped', '418').getByRole('button').click();
     await answer(page, 'Redrive 30 jobs', { rate: '1' });
     await says(page.locator('.task'), '1 of 30');
-    await picture(page, 'redrive-light');
+    await picture(page, 'redrive');
     await button(page, 'Stop').click();
     await page.locator('.task').waitFor({ state: 'detached' });
     const { dead: left, ready } = await server.counts('stopped');

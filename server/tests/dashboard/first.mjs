@@ -16,7 +16,7 @@ describe('the overview', () => {
     const page = await open(server.url);
     const commands = page.locator('.lesson pre');
     await commands.nth(2).waitFor();
-    await picture(page, 'fresh-light');
+    await picture(page, 'fresh');
     const texts = await commands.allTextContents();
     assert.equal(texts.length, 3);
     const added = JSON.parse((await run('sh', ['-c', texts[0]])).stdout);
@@ -95,23 +95,26 @@ describe('the overview', () => {
     await server.add({ topic: 'a', delay: '50s' });
     const page = await open(server.url);
     await page.getByRole('button', { name: 'Minute' }).click();
-    const bar = page.locator('.bar rect').last();
-    await bar.waitFor();
-    const left = async () => (await bar.boundingBox()).x;
-    const first = await left();
+    // Until then the bars of the coming hour stand there.
+    await says(page.locator('.due-sum'), 'in the coming minute.');
+    // Looked up and measured in one step: bars are made anew at each look at the server.
+    const left = () =>
+      page.locator('.due-plot').evaluate((plot) => {
+        const bars = plot.querySelectorAll('.bar rect');
+        return bars[bars.length - 1]?.getBoundingClientRect().x;
+      });
+    const first = await until('a bar stands there', left);
     await until('the bar has moved to the left', async () => (await left()) < first - 5);
     // Not only from one look at the server to the next, but with every frame.
-    const places = await page
-      .locator('.bar')
-      .first()
-      .evaluate(async (element) => {
-        const seen = new Set();
-        for (let n = 0; n < 30; n += 1) {
-          await new Promise(requestAnimationFrame);
-          seen.add(element.parentNode.getAttribute('transform'));
-        }
-        return seen.size;
-      });
+    // A bar that is over goes, and with it what is known of it: so it is asked for in each.
+    const places = await page.locator('.due-plot').evaluate(async (plot) => {
+      const seen = new Set();
+      for (let n = 0; n < 30; n += 1) {
+        await new Promise(requestAnimationFrame);
+        seen.add(plot.querySelector('.bar')?.parentNode.getAttribute('transform'));
+      }
+      return seen.size;
+    });
     assert.ok(places > 10, `${places} places in 30 frames`);
     await shut(page);
   });
@@ -125,7 +128,7 @@ describe('the overview', () => {
     await own.add({ topic: 'slow' }, { topic: 'slow' }, { topic: 'slow' });
     await says(page.locator('.alarm'), /too many.*slow/s);
     await says(page.locator('.facts'), '1 firing');
-    await picture(page, 'alarm-light');
+    await picture(page, 'alarm');
     await visit(page, `${own.url}/#/`);
     await says(page.locator('.alarm'), 'too many');
     await shut(page);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import { answer, button, dialog, open, said, says, shut, visit } from './browser.mjs';
+import { answer, button, dialog, open, picture, said, says, shut, visit } from './browser.mjs';
 import { Server, dead, receiver, until } from './server.mjs';
 
 describe('jobs', () => {
@@ -39,6 +39,11 @@ describe('jobs', () => {
   const choose = async (...names) => {
     for (const name of names) await page.getByLabel(`Select job ${name}`, { exact: true }).check();
   };
+  /** On a phone some filters are shown on demand. */
+  const unfolded = async () => {
+    const more = page.locator('.unfold[aria-expanded=false]');
+    if (await more.isVisible()) await more.click();
+  };
   const bar = () => page.getByRole('toolbar');
 
   test('without a topic one is chosen from those that have jobs', async () => {
@@ -61,6 +66,7 @@ describe('jobs', () => {
     await page.getByLabel('State').selectOption('dead');
     await until('the dead', async () => (await ids()).sort().join() === 'dead-1,dead-2');
     const { last_error: error } = await server.job('filter', 'dead-2');
+    await unfolded();
     await page.getByLabel('Last error is exactly').fill(error);
     await page.keyboard.press('Enter');
     await until('those with the error', async () => (await ids()).join() === 'dead-2');
@@ -75,6 +81,7 @@ describe('jobs', () => {
       new Intl.DateTimeFormat('sv', { timeZone: 'Europe/Berlin', dateStyle: 'short', timeStyle: 'medium' })
         .format(ms)
         .replace(' ', 'T');
+    await unfolded();
     await page.getByLabel('Due before').fill(local(due));
     await page.keyboard.press('Tab');
     await until('those due before', async () =>
@@ -83,14 +90,31 @@ describe('jobs', () => {
     await page.getByLabel('Id begins with').fill('nothing');
     await page.keyboard.press('Tab');
     await says(page.locator('.empty'), 'No job matches these filters');
+    await picture(page, 'filtered');
+  });
+
+  test('a rare job among very many is found, by as many calls as it takes', async () => {
+    await server.add(
+      ...Array.from({ length: 20_500 }, (_, at) => ({ topic: 'rare', id: `common-${at}`, delay: '1h' })),
+      { topic: 'rare', id: 'needle', delay: '2h' },
+    );
+    const calls = [];
+    page.on('response', (answer) => answer.url().includes('id_prefix') && calls.push(answer.url()));
+    await visit(page, `${server.url}/#/jobs?topic=rare&id_prefix=needle`);
+    await until('it is found', async () => (await ids()).join() === 'needle');
+    assert.equal(calls.length, 3, calls.join('\n'));
+    await visit(page, `${server.url}/#/jobs?topic=rare&id_prefix=nothing`);
+    await says(page.locator('.empty'), 'No job matches these filters');
   });
 
   test('chosen jobs are run', async () => {
     await filled('run', 4);
     await choose('job-1', 'job-3');
     await says(bar(), '2 selected');
+    await picture(page, 'bulk');
     await button(bar(), 'Run now').click();
     await says(dialog(page), /2 of topic run/);
+    await picture(page, 'bulk-question');
     assert.equal((await server.counts('run')).ready, 0, 'nothing is done before it was confirmed');
     await answer(page, 'Run 2 jobs now');
     await said(page, 'Run now: done for 2 jobs.');
@@ -130,6 +154,7 @@ describe('jobs', () => {
     await button(bar(), 'Reschedule').click();
     await answer(page, 'Reschedule 10 jobs', { delay: '7d' });
     await said(page, 'Reschedule: done for 10 jobs.');
+    await picture(page, 'said');
     const { jobs } = await server.get('/v1/topics/later/jobs');
     assert.ok(jobs.every(({ due }) => Date.parse(due) > Date.now() + 6 * 86_400_000));
   });

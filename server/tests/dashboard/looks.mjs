@@ -11,7 +11,7 @@ describe('looks', () => {
   let hooks;
 
   const VIEWS = {
-    overview: ['', '.bar rect'],
+    overview: ['', '.spark:has(.spark-line)'],
     topics: ['topics?sort=delayed', 'tbody tr:not(.gap)'],
     topic: ['topics/payment.result', '.errors li'],
     chooser: ['jobs', '.choices-list li'],
@@ -24,6 +24,7 @@ describe('looks', () => {
     events: ['events', '.events td.name'],
     sums: ['events?show=sums', '.sum-table td'],
     nodes: ['nodes', '.node'],
+    keys: ['keys', '.audit td.name'],
     add: ['add', '.copyable'],
   };
 
@@ -117,7 +118,7 @@ describe('looks', () => {
       for (const [name, [path, sign]] of Object.entries(VIEWS)) {
         await visit(page, `${server.url}/#/${path}`);
         await page.locator(sign).first().waitFor();
-        await picture(page, `${name}-${look}`);
+        await picture(page, name);
         for (const fault of await faults(page)) wrong.push(`${name}: ${fault}`);
         // Nothing sticks out to the side.
         const width = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -136,7 +137,7 @@ describe('looks', () => {
       for (const [at, name] of words.entries()) {
         await page.getByRole('button', { name }).click();
         await page.locator('dialog[open]').waitFor();
-        await picture(page, `question-${at}-${look}`);
+        await picture(page, `question-${at}`);
         assert.deepEqual(await faults(page), [], `${name}, ${look}`);
         await page.keyboard.press('Escape');
         await page.locator('dialog').waitFor({ state: 'detached' });
@@ -153,7 +154,7 @@ describe('looks', () => {
       .nth(20);
     await bar.hover();
     await page.locator('.tip').waitFor();
-    await picture(page, 'tip-light');
+    await picture(page, 'tip');
     const total = Number(await page.locator('.tip-time strong').innerText());
     const each = await page.locator('.tip p:not(.tip-time) .num').allInnerTexts();
     assert.equal(

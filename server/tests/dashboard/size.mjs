@@ -24,7 +24,19 @@ test('the whole page weighs less than 300 kB', async () => {
   const page = await open(null);
   const paths = new Set();
   page.on('request', (request) => paths.add(new URL(request.url()).pathname));
-  for (const view of ['', 'topics', 'topics/x', 'jobs', 'jobs/x/y', 'dead', 'delivery', 'nodes', 'add']) {
+  for (const view of [
+    '',
+    'topics',
+    'topics/x',
+    'jobs',
+    'jobs/x/y',
+    'dead',
+    'delivery',
+    'events',
+    'nodes',
+    'keys',
+    'add',
+  ]) {
     await visit(page, `${server.url}/#/${view}`);
   }
   await shut(page);

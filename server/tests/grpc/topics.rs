@@ -33,6 +33,7 @@ async fn settings_are_kept_as_they_are_given() {
         concurrency: 4,
         partitions: 16,
         jobs_max: 1000,
+        bytes_max: 1 << 40,
     };
     let set = pb::SetTopicRequest { topic: "t".to_owned(), settings: Some(settings.clone()) };
     let topic = ok(server.topics().set(set).await);

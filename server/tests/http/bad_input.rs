@@ -52,6 +52,8 @@ const ROWS: &[Row] = &[
     ("POST", "/v1/jobs", r#"{"ttr":"8d"}"#, 400, "invalid", Some("ttr")),
     ("POST", "/v1/jobs", r#"{"ttr":"x"}"#, 400, "invalid", Some("ttr")),
     ("POST", "/v1/jobs", r#"{"retain":-1}"#, 400, "invalid", Some("retain")),
+    ("POST", "/v1/jobs", r#"{"retain":"10000001d"}"#, 400, "invalid", Some("retain")),
+    ("POST", "/v1/jobs", r#"{"retain":1e19}"#, 400, "invalid", Some("retain")),
     // Numbers and flags.
     ("POST", "/v1/jobs", r#"{"priority":-1}"#, 400, "invalid", Some("priority")),
     ("POST", "/v1/jobs", r#"{"priority":4294967296}"#, 400, "invalid", Some("priority")),
@@ -231,6 +233,11 @@ const ROWS: &[Row] = &[
     ("PUT", "/v1/topics/t", r#"{"concurrency":0}"#, 400, "invalid", Some("concurrency")),
     ("PUT", "/v1/topics/t", r#"{"jobs_max":0}"#, 400, "invalid", Some("jobs_max")),
     ("PUT", "/v1/topics/t", r#"{"jobs_max":4294967296}"#, 400, "invalid", Some("jobs_max")),
+    // Nothing at all is an empty object; blanks are no JSON.
+    ("PUT", "/v1/topics/t", "\n", 400, "invalid", None),
+    ("POST", "/v1/workers/w/drain", "\n", 400, "invalid", None),
+    ("PUT", "/v1/topics/t", r#"{"bytes_max":0}"#, 400, "invalid", Some("bytes_max")),
+    ("PUT", "/v1/topics/t", r#"{"bytes_max":-1}"#, 400, "invalid", Some("bytes_max")),
     ("PUT", "/v1/topics/t", r#"{"partitions":0}"#, 400, "invalid", Some("partitions")),
     ("PUT", "/v1/topics/t", r#"{"partitions":257}"#, 400, "invalid", Some("partitions")),
     ("PUT", "/v1/topics/t", r#"{"paused":true}"#, 400, "invalid", Some("paused")),

@@ -69,6 +69,12 @@ async fn an_idempotency_key_stands_for_an_id() {
     assert_eq!((&first["id"], &first["number"]), (&again["id"], &again["number"]));
     let named = add(r#"{"topic":"t","id":"own"}"#).await.ok(201);
     assert_eq!(named["id"], "own");
+    for wrong in ["", "a\tb", &"x".repeat(201)] {
+        let headers = [("idempotency-key", wrong)];
+        let body = br#"{"topic":"t"}"#.to_vec();
+        let answer = server.send(Method::POST, "/v1/jobs", &headers, body).await;
+        answer.refused(400, "invalid", Some("idempotency-key"));
+    }
     server.stop().await;
 }
 

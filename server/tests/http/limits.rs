@@ -311,3 +311,23 @@ async fn a_topic_takes_no_more_jobs_than_its_quota() {
     server.add(r#"{"topic":"t","id":"3"}"#).await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_topic_takes_no_more_bytes_than_its_quota() {
+    let server = Server::start().await;
+    server.call(Method::PUT, "/v1/topics/t", r#"{"bytes_max":10}"#).await.ok(200);
+    server.add(r#"{"topic":"t","id":"1","body":"1234567"}"#).await;
+    let shown = server.get("/v1/topics/t").await.ok(200);
+    assert_eq!((&shown["settings"]["bytes_max"], &shown["bytes"]), (&10.into(), &7.into()));
+    let refused = server.post("/v1/jobs", r#"{"topic":"t","id":"2","body":"1234"}"#).await;
+    assert_eq!(refused.headers["retry-after"], "1");
+    let message = refused.refused(503, "overloaded", None);
+    assert!(message.contains("more than 10 bytes of bodies"), "{message}");
+    let update = r#"{"body":"12345678901"}"#;
+    let refused = server.call(Method::PATCH, "/v1/topics/t/jobs/1", update).await;
+    refused.refused(503, "overloaded", None);
+    server.add(r#"{"topic":"t","id":"2","body":"123"}"#).await;
+    let shown = server.get("/v1/topics/u").await;
+    shown.refused(404, "not_found", None);
+    server.stop().await;
+}

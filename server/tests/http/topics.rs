@@ -1,4 +1,5 @@
 use hyper::Method;
+use linger::queue::SCAN_MAX;
 
 use crate::client::Server;
 
@@ -64,6 +65,29 @@ async fn topics_and_jobs_are_listed_page_by_page() {
     assert_eq!(ids, ["0", "1", "2", "3", "4"]);
     let with = server.get("/v1/topics/all/jobs?body=true&limit=1").await.ok(200);
     assert_eq!(with["jobs"][0]["body"], "");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_rare_job_is_found_by_going_on_and_no_call_looks_at_all_of_a_topic() {
+    let server = Server::start().await;
+    for chunk in 0..=SCAN_MAX / 1000 {
+        let job = |n| format!(r#"{{"topic":"t","id":"common {chunk} {n}","delay":"1h"}}"#);
+        let jobs: Vec<String> = (0..1000).map(job).collect();
+        server.post("/v1/jobs", &format!("[{}]", jobs.join(","))).await.ok(200);
+    }
+    server.add(r#"{"topic":"t","id":"rare","delay":"2h"}"#).await;
+    for filter in ["id_prefix=rare", "id_prefix=rare&body=true"] {
+        let path = format!("/v1/topics/t/jobs?{filter}");
+        let page = server.get(&path).await.ok(200);
+        assert_eq!(page["jobs"], serde_json::json!([]), "{filter}");
+        let cursor = page["cursor"].as_str().expect("there is more");
+        let page = server.get(&format!("{path}&cursor={cursor}")).await.ok(200);
+        assert_eq!(page["jobs"][0]["id"], "rare", "{filter}");
+        assert!(page.get("cursor").is_none(), "{filter}");
+    }
+    let page = server.get("/v1/topics/t/jobs?id_prefix=common&error=none").await.ok(200);
+    assert!(page["cursor"].is_string(), "what no filter lets through is looked at, too");
     server.stop().await;
 }
 

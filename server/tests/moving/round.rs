@@ -83,6 +83,7 @@ fn every_setting() -> Settings {
         concurrency: NonZeroU32::new(3),
         partitions: Partitions::new(4).ok(),
         jobs_max: std::num::NonZeroU32::new(1000),
+        bytes_max: std::num::NonZeroU64::new(1 << 40),
     }
 }
 

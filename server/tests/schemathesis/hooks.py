@@ -52,7 +52,9 @@ IN_WORDS = [
 def filter_failure(context, failure, case, response):
     """Whether it is a failure at all."""
     # By the quota that a call before it has set: an answer that is described, and no fault of the server's.
-    if response.status_code == 503 and "its limit jobs_max" in response.text:
+    if response.status_code == 503 and any(
+        f"its limit {limit}" in response.text for limit in ("jobs_max", "bytes_max")
+    ):
         return False
     if not isinstance(failure, RejectedPositiveData) or response.status_code != 400:
         return True

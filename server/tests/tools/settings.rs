@@ -99,8 +99,14 @@ async fn what_is_wrong_is_refused_whole_and_an_older_version_is_not_written_over
         assert_eq!((refused.status, refused.code()), (400, "invalid"), "{}", refused.json);
         assert!(refused.json.to_string().contains(why), "{why}: {}", refused.json);
     }
-    let late = put(&server, &right).await;
-    assert_eq!((late.status, late.code()), (409, "version_mismatch"));
+    let mut next = right.clone();
+    next["if_version"] = version.into();
+    let version = put(&server, &next).await.ok(200)["version"].as_u64().unwrap();
+    // Neither who saw none nor who saw those before.
+    for late in [&right, &next] {
+        let late = put(&server, late).await;
+        assert_eq!((late.status, late.code()), (409, "version_mismatch"));
+    }
     let told = server.get("/v1/config").await.ok(200);
     assert_eq!((&told["version"], &told["settings"]), (&version.into(), &right["settings"]));
     let url = format!("http://{}", served.address);

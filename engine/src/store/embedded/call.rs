@@ -134,6 +134,7 @@ impl Shared {
             hash: self.hasher.hash(&spec.id),
             check: crc32c(&payloads[payload.clone()]),
             payload,
+            body_bytes: new.body.as_bytes().len(),
             when: new.when,
             priority: new.priority,
             held: new.held,
@@ -277,6 +278,7 @@ impl Shared {
             // None was added by it.
             decided: Decided { added: 0, ..decided },
             own: Own::of(&cold.spec).map(Arc::new),
+            body_bytes: body.as_bytes().len(),
             was: snapshot.cold.place,
         })))
     }

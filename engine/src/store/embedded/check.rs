@@ -296,6 +296,9 @@ impl Check<'_> {
             Err(Malformed(what)) => what,
             Ok(cold) if cold.spec.topic != *job.topic => "it is of another topic",
             Ok(cold) if hashes && state.hash(&cold.spec.id) != job.id => "it has another id",
+            Ok(cold) if job.is_missized(cold.body.as_bytes().len()) => {
+                "its body is of another length"
+            }
             Ok(_) => return,
         };
         let what = format!("what job {} was added with: {what}", job.number);

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::call::{CHANGE_BYTES, Shared, settle_bytes};
 use super::desk::Haste;
 use super::inbox::{Inbox, Lane, Task};
-use super::read::record;
+use super::read::Ahead;
 use super::state::{Call, Handed, recall};
 use crate::error::{Error, Result};
 use crate::queue::{Ask, Delivery, Key, Settle, Verdict};
@@ -67,9 +67,9 @@ impl Taken<'_> {
     /// Those that can be read. One that cannot is told if it is the only one.
     async fn read(mut self, now: Now) -> Result<Vec<Delivery>> {
         let mut deliveries = Vec::with_capacity(self.jobs.len());
-        let mut unreadable = None;
-        for handed in &self.jobs {
-            match record(&handed.job).await {
+        let (mut unreadable, mut ahead) = (None, Ahead::default());
+        for (at, handed) in self.jobs.iter().enumerate() {
+            match ahead.record(self.jobs[at..].iter().map(|handed| &handed.job)).await {
                 Ok(record) => {
                     deliveries.push(record.delivery(handed.hold, &handed.settings, now));
                 }

@@ -44,6 +44,7 @@ impl Shown for Whole {
 struct Slice {
     jobs: Vec<(SortKey, Snapshot)>,
     next: Option<SortKey>,
+    seen: usize,
     now: Now,
 }
 
@@ -57,7 +58,7 @@ impl Shared {
         loop {
             let limit = if prefix.is_some() { PAGE_MAX } else { query.limit };
             let slice = self.slice(&query.topic, &query.filter, after, limit).await?;
-            scanned += slice.jobs.len();
+            scanned += slice.seen;
             let last = slice.jobs.len();
             for (index, (place, job)) in slice.jobs.iter().enumerate() {
                 let record = record(job).await?;
@@ -92,7 +93,8 @@ impl Shared {
         self.look(move |state, now| {
             let walked = state.walk(&topic, &filter, after, limit);
             let shown = |(place, slot)| (place, state.snapshot(slot));
-            Slice { jobs: walked.slots.into_iter().map(shown).collect(), next: walked.next, now }
+            let jobs = walked.slots.into_iter().map(shown).collect();
+            Slice { jobs, next: walked.next, seen: walked.seen, now }
         })
         .await
     }

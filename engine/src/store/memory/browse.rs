@@ -127,6 +127,7 @@ fn topic_info(topic: &Topic, orders: &Orders, now: Now) -> TopicInfo {
         counts: orders.counts(),
         waiting: orders.waiters.iter().map(|waiters| waiters.len() as u64).sum(),
         added: orders.added,
+        bytes: orders.settings.bytes_max.map(|_| orders.bytes),
     }
 }
 

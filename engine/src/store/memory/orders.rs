@@ -29,6 +29,8 @@ pub(super) struct Orders {
     pub(super) bucket: Bucket,
     /// Jobs ever added.
     pub(super) added: u64,
+    /// What the bodies of its jobs take together.
+    pub(super) bytes: u64,
     /// Waiting calls that name this topic, by lane.
     pub(super) waiters: [BTreeSet<u64>; 2],
     /// The heads by which this topic stands among those with ready jobs, by lane.
@@ -62,6 +64,11 @@ impl Orders {
     pub(super) fn stand(&mut self, job: &Record, stands: Stands) {
         let (life, number) = (&job.life, job.number);
         let place = place(life, number);
+        let bytes = job.body.as_bytes().len() as u64;
+        match stands {
+            Stands::Yes => self.bytes += bytes,
+            Stands::No => self.bytes -= bytes,
+        }
         set(&mut self.stages[life.stage() as usize], place, stands);
         set(&mut self.all, [life.due.as_ms(), number, 0], stands);
         match life.state {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::dice::Dice;
 use crate::error::Result;
-use crate::job::{Id, NewJob, OnConflict, Spec};
+use crate::job::{Body, Id, NewJob, OnConflict, Spec};
 use crate::machine::{Event, Next, Owner, Refusal, State as At, Step};
 use crate::queue::{
     Added, Change, Changed, End, Ended, How, Key, Lane, LetGo, Mode, Moved, Settle, Sweep,
@@ -107,15 +107,26 @@ impl State {
                     return Ok(Added { how: How::Kept, job: self.job(taken).info(now) });
                 }
                 OnConflict::Replace => {
+                    self.check_growth(taken, &record.body)?;
                     self.remove(taken);
                     how = How::Replaced;
                 }
             }
         } else if let Some(orders) = self.topics.get(&record.spec.topic) {
             orders.settings.check_room(&record.spec.topic, || orders.counts().total())?;
+            let bytes = record.body.as_bytes().len() as u64;
+            orders.settings.check_bytes(&record.spec.topic, orders.bytes, 0, bytes)?;
         }
         let number = self.insert(record, now);
         Ok(Added { how, job: self.job(number).info(now) })
+    }
+
+    /// Refuses a body in place of a job's own that its topic has no room for.
+    fn check_growth(&self, number: u64, body: &Body) -> Result<()> {
+        let Record { spec, body: was, .. } = self.job(number);
+        let orders = &self.topics[&spec.topic];
+        let [was, is] = [was, body].map(|body| body.as_bytes().len() as u64);
+        orders.settings.check_bytes(&spec.topic, orders.bytes, was, is)
     }
 
     pub(super) fn restore(&mut self, whole: Whole, now: Now) -> Result<bool> {
@@ -178,6 +189,10 @@ impl State {
         let made = Move::change(change, now)?;
         let number = self.number_of(&key).ok_or_else(|| not_found(&key))?;
         check_version(if_version, self.job(number).life.version)?;
+        if let Some(body) = made.patch.as_ref().and_then(|patch| patch.body.as_ref()) {
+            self.step(number, &made.event, now)?;
+            self.check_growth(number, body)?;
+        }
         self.make_and_show(number, &made, now)
     }
 

@@ -27,6 +27,7 @@ use self::link::{Link, Place};
 use self::listen::{Listener, Source};
 use self::sentinel::Watched;
 use super::address::{Address, Kind, Node};
+use super::core::all;
 use crate::error::{Code, Error, Result};
 
 /// How long a call may go without its answer.
@@ -220,11 +221,26 @@ impl Conn {
 
     /// One command on the node that has this key; `args[0]` is the command's name.
     pub(crate) async fn command(&self, key: &[u8], args: &[&[u8]]) -> Result<Value> {
-        let mut command = Cmd::new();
-        for arg in args {
-            command.arg(arg);
+        self.run(key, (&made(args)).into()).await.map_err(Fault::of_a_call)
+    }
+
+    /// As [`Conn::command`], several at once.
+    pub(crate) async fn commands(&self, key: &[u8], commands: &[Vec<&[u8]>]) -> Vec<Result<Value>> {
+        match &self.way {
+            Way::One { link, .. } => {
+                let mut all = redis::pipe();
+                for args in commands {
+                    all.add_command(made(args));
+                }
+                let answers = link.call_all(&all).await.into_iter();
+                answers.map(|answer| answer.map_err(Fault::of_a_call)).collect()
+            }
+            // Each finds its own way, if the slot is being moved.
+            Way::Many(_) => {
+                let answers = commands.iter().map(async |args| Ok(self.command(key, args).await));
+                all(answers).await.expect("none of them is an error")
+            }
         }
-        self.run(key, (&command).into()).await.map_err(Fault::of_a_call)
     }
 
     /// Messages on sharded pub/sub channels, until the receiver is dropped.
@@ -256,6 +272,14 @@ impl Conn {
             Way::Many(cluster) => Box::pin(cluster.call(key, request)).await,
         }
     }
+}
+
+fn made(args: &[&[u8]]) -> Cmd {
+    let mut command = Cmd::with_capacity(args.len(), args.iter().map(|arg| arg.len()).sum());
+    for arg in args {
+        command.arg(arg);
+    }
+    command
 }
 
 /// Refuses a server that `redis://` is the wrong way to. One that does not let us ask is taken.

@@ -49,6 +49,12 @@ impl Foreign {
         answer(self.conn.command(key, words).await?)
     }
 
+    /// Several commands on the node that has this key, sent at once; the answer to each, in order.
+    pub async fn commands_on(&self, key: &[u8], commands: &[Vec<&[u8]>]) -> Vec<Result<Answer>> {
+        let answers = self.conn.commands(key, commands).await;
+        answers.into_iter().map(|value| value.and_then(answer)).collect()
+    }
+
     /// One command; the first word is its name.
     pub async fn command(&self, words: &[&[u8]]) -> Result<Answer> {
         answer(self.conn.command(b"", words).await?)

@@ -161,6 +161,7 @@ impl Core {
                         let there: &mut TopicInfo = there.get_mut();
                         there.counts += info.counts;
                         there.added += info.added;
+                        there.bytes = there.bytes.zip(info.bytes).map(|(a, b)| a + b);
                     }
                 }
             }
@@ -192,6 +193,7 @@ impl Core {
             counts: Counts::default(),
             waiting: 0,
             added: 0,
+            bytes: None,
         }
     }
 
@@ -207,7 +209,8 @@ impl Core {
             }
         };
         let (paused, added) = (PausedFor::of(pause, now.tick), reply.u64()?);
-        Ok(TopicInfo { topic, settings, paused, counts: counts(reply)?, waiting: 0, added })
+        let bytes = reply.text()?.parse().ok().filter(|_| settings.bytes_max.is_some());
+        Ok(TopicInfo { topic, settings, paused, counts: counts(reply)?, waiting: 0, added, bytes })
     }
 
     pub(super) async fn stats(&self) -> Result<Stats> {

@@ -22,7 +22,7 @@ use crate::record::{
 };
 use crate::schedule::{Repeat, Rule};
 use crate::time::{Now, Time, duration_ms};
-use crate::topic::{Settings, full};
+use crate::topic::{Settings, full, too_heavy};
 
 /// How often a move is tried that others come in between.
 const TRIES_MAX: usize = 100;
@@ -121,6 +121,10 @@ impl Core {
             b'l' => {
                 let most = answer.u32()?.try_into().map_err(|_| strange())?;
                 return refused(full(&new.spec.topic, most));
+            }
+            b'm' => {
+                let most = answer.rest_as_text()?.parse().map_err(|_| strange())?;
+                return refused(too_heavy(&new.spec.topic, most));
             }
             b'o' => {
                 let topic = answer.rest_as_text()?.parse()?;
@@ -342,8 +346,11 @@ impl Core {
         let stored = if how == b'g' { Vec::new() } else { seen.kept.encode() };
         let args = [vec![how], number.to_be_bytes().into(), arg(before.version), stored];
         let bucket = self.keys.bucket_of_number(number);
-        if self.ask(&scripts::COMMIT, bucket, args).await?.i64()? == 0 {
-            return Ok(None);
+        match (self.ask(&scripts::COMMIT, bucket, args).await?.i64()?, seen.settings.bytes_max) {
+            (1, _) => {}
+            (2, Some(most)) => return Err(too_heavy(&seen.kept.record.spec.topic, most)),
+            // The job has changed meanwhile, or its topic's settings have.
+            _ => return Ok(None),
         }
         self.count(&made.event, &before, &step, ready_since, now);
         self.archive(seen, ended, made);

@@ -12,6 +12,7 @@ macro_rules! scripts {
         /// The text that all have in common, and each of them.
         static LIBRARY: LazyLock<Arc<Library>> = LazyLock::new(|| {
             let parts = [
+                include_str!("lua/body.lua"),
                 include_str!("lua/common.lua"),
                 $(include_str!(concat!("lua/", $function, ".lua"))),+
             ];

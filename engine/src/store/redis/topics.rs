@@ -124,6 +124,7 @@ pub(super) fn settings_args(topic: &Topic, settings: &Settings) -> Vec<Vec<u8>> 
     put("archive", settings.archive.as_ref().map(|_| b"1".into()));
     put("concurrency", settings.concurrency.map(arg));
     put("jobs_max", settings.jobs_max.map(arg));
+    put("bytes_max", settings.bytes_max.map(arg));
     put("partitions", settings.partitions.map(|parts| arg(parts.get())));
     if let Some(rate) = settings.rate {
         let (gap, room) = (u128::from(rate.gap_ns()), room_ns(rate));

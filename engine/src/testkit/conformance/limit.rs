@@ -8,9 +8,7 @@ use super::{Subject, Trial, suite};
 use crate::error::Code;
 use crate::job::{Job, OnConflict};
 use crate::machine::{Owner, Reach};
-use crate::queue::{
-    Action, Ask, How, LetGo, PausedFor, Queue, Source, Terms, TopicChange, Verdict,
-};
+use crate::queue::{Action, Ask, LetGo, PausedFor, Queue, Source, Terms, TopicChange, Verdict};
 use crate::time::{DAY, HOUR, MINUTE, SECOND};
 use crate::topic::{Counts, Settings};
 
@@ -320,79 +318,6 @@ suite! {
         assert_eq!(named.id().as_str(), "2");
         assert_eq!(t.counts("orders").await.reserved, 2);
     }
-
-    async fn a_full_topic_refuses_one_job_more_and_says_so(t) {
-        t.set("orders", no_more_than(2)).await;
-        t.add_many(["1", "2"].map(job)).await;
-        let refused = t.try_add(job("3")).await.unwrap_err();
-        assert_eq!(refused.code(), Code::Overloaded);
-        let told = "topic `orders` has 2 jobs, which is its limit jobs_max; try again when some are gone";
-        assert_eq!(refused.message(), told);
-        assert_eq!(t.stage("orders", "3").await, None);
-        // Others are not held up.
-        t.add(Job::new("other", "x").id("3")).await;
-        t.change("orders", "1", Action::Delete(Reach::Any)).await.unwrap();
-        t.add(job("3")).await;
-        t.try_add(job("4")).await.unwrap_err();
-    }
-
-    async fn a_topic_is_full_by_jobs_in_whatever_state(t) {
-        t.one_in_each_stage("orders").await;
-        let jobs = t.counts("orders").await.total() as u32;
-        t.set("orders", no_more_than(jobs)).await;
-        t.try_add(job("more")).await.unwrap_err();
-        t.set("orders", no_more_than(jobs + 1)).await;
-        t.add(job("more")).await;
-        t.try_add(job("and more")).await.unwrap_err();
-        t.set("orders", Settings::default()).await;
-        t.add(job("and more")).await;
-    }
-
-    async fn a_finished_job_makes_room_when_it_goes(t) {
-        let keeps = Settings { retain: Some(MINUTE), ..no_more_than(1) };
-        t.set("orders", keeps).await;
-        t.add(job("1")).await;
-        let delivery = t.popped("orders").await;
-        t.finish(&delivery).await;
-        t.try_add(job("2")).await.unwrap_err();
-        t.pass(MINUTE).await;
-        t.add(job("2")).await;
-    }
-
-    async fn a_batch_is_taken_as_far_as_there_is_room(t) {
-        t.set("orders", no_more_than(2)).await;
-        let now = t.queue.clock().now().time();
-        let batch = ["1", "2", "3"].map(job).into_iter().chain([Job::new("other", "x").id("4")]);
-        let batch = batch.map(|job| job.check(now).unwrap()).collect();
-        let codes: Vec<_> = t
-            .queue
-            .add_all(batch)
-            .await
-            .unwrap()
-            .into_iter()
-            .map(|added| added.err().map(|refused| refused.code()))
-            .collect();
-        assert_eq!(codes, [None, None, Some(Code::Overloaded), None]);
-        assert_eq!(t.counts("orders").await.total(), 2);
-    }
-
-    async fn what_brings_no_job_more_is_done_in_a_full_topic(t) {
-        t.set("orders", no_more_than(1)).await;
-        t.add(job("1")).await;
-        let replaced = t.try_add(job("1").on_conflict(OnConflict::Replace)).await.unwrap();
-        assert_eq!(replaced.how, How::Replaced);
-        let kept = t.try_add(job("1").on_conflict(OnConflict::Keep)).await.unwrap();
-        assert_eq!(kept.how, How::Kept);
-        let taken = t.try_add(job("1")).await.unwrap_err();
-        assert_eq!(taken.code(), Code::AlreadyExists);
-        // Fuller than it may be, which is only said of what is to come.
-        t.set("orders", Settings::default()).await;
-        t.add(job("2")).await;
-        t.set("orders", no_more_than(1)).await;
-        let replaced = t.try_add(job("2").on_conflict(OnConflict::Replace)).await.unwrap();
-        assert_eq!(replaced.how, How::Replaced);
-        assert_eq!(handed(&t.pop_up_to("orders", 9).await), ["1", "2"]);
-    }
 }
 
 fn job(id: &str) -> Job {
@@ -405,10 +330,6 @@ fn paced(rate: &str) -> Settings {
 
 fn at_once(limit: u32) -> Settings {
     Settings { concurrency: NonZeroU32::new(limit), ..Settings::default() }
-}
-
-fn no_more_than(jobs: u32) -> Settings {
-    Settings { jobs_max: NonZeroU32::new(jobs), ..Settings::default() }
 }
 
 async fn pause<S: Subject>(t: &Trial<S>, length: Option<Duration>) {

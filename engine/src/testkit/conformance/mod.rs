@@ -15,6 +15,7 @@ mod limit;
 mod moved;
 mod pop;
 mod push;
+mod quota;
 mod repeat;
 mod restore;
 mod retry;
@@ -89,6 +90,7 @@ pub fn cases<S: Subject>() -> Vec<Case<S>> {
         archive::cases(),
         pop::cases(),
         push::cases(),
+        quota::cases(),
         wait::cases(),
         lease::cases(),
         settle::cases(),

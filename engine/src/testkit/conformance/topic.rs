@@ -1,6 +1,6 @@
 //! Topics: how they come and go, their settings and counts, and how they are listed.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use super::trial::{RELEASE, TOUCH, failed, handed, ids, key, topic};
@@ -114,6 +114,7 @@ suite! {
             concurrency: NonZeroU32::new(3),
             partitions: Partitions::new(4).ok(),
             jobs_max: NonZeroU32::new(1000),
+            bytes_max: NonZeroU64::new(1 << 40),
         };
         t.set("orders", full.clone()).await;
         assert_eq!(t.topic("orders").await.unwrap().settings, full);

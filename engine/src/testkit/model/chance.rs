@@ -1,7 +1,7 @@
 //! Random values from a seed: everything that goes into a call.
 
 use std::collections::HashMap;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -260,6 +260,7 @@ impl Rng {
             // Topics with jobs are not spread anew on some stores, and are on others.
             partitions: None,
             jobs_max: self.maybe(20, Rng::jobs_max),
+            bytes_max: self.maybe(30, Rng::bytes_max),
         }
     }
 
@@ -287,6 +288,11 @@ impl Rng {
 
     fn jobs_max(&mut self) -> NonZeroU32 {
         let few = [1, 2, 5].map(|count| NonZeroU32::new(count).expect("some"));
+        self.pick(&few)
+    }
+
+    fn bytes_max(&mut self) -> NonZeroU64 {
+        let few = [1, 20, 60, 1000].map(|bytes| NonZeroU64::new(bytes).expect("some"));
         self.pick(&few)
     }
 

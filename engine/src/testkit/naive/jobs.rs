@@ -2,7 +2,7 @@
 
 use super::All;
 use crate::error::Result;
-use crate::job::{NewJob, OnConflict, Spec};
+use crate::job::{Body, NewJob, OnConflict, Spec};
 use crate::machine::{Event, Next, Owner, Refusal, State, Step};
 use crate::queue::{
     Added, Change, Changed, End, Filter, How, Key, LetGo, Mode, Settle, Sweep, TopicChange,
@@ -23,6 +23,10 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn topic(&self) -> &Topic {
         &self.record.spec.topic
+    }
+
+    fn body_bytes(&self) -> u64 {
+        self.record.body.as_bytes().len() as u64
     }
 
     pub(super) fn state(&self) -> State {
@@ -99,6 +103,7 @@ impl All {
                 let same = |job: &&Kept| job.topic() == &spec.topic;
                 let jobs = || self.jobs.iter().filter(same).count() as u64;
                 self.settings(&spec.topic).check_room(&spec.topic, jobs)?;
+                self.check_bytes(&spec.topic, 0, &record.body)?;
                 Ok(self.store(record, How::New, now))
             }
             (Some(_), OnConflict::Reject) => Err(already_exists(&spec.topic, &spec.id)),
@@ -106,6 +111,7 @@ impl All {
                 Ok(Added { how: How::Kept, job: self.job(old).record.info(now) })
             }
             (Some(old), OnConflict::Replace) => {
+                self.check_bytes(&spec.topic, self.job(old).body_bytes(), &record.body)?;
                 self.jobs.retain(|job| job.record.number != old);
                 Ok(self.store(record, How::Replaced, now))
             }
@@ -136,6 +142,17 @@ impl All {
         Ok(())
     }
 
+    /// Refuses a body in place of one of `was` bytes that the topic has no room for.
+    fn check_bytes(&self, topic: &Topic, was: u64, body: &Body) -> Result<()> {
+        let is = body.as_bytes().len() as u64;
+        self.settings(topic).check_bytes(topic, self.bytes(topic), was, is)
+    }
+
+    /// What the bodies of a topic's jobs take together.
+    pub(super) fn bytes(&self, topic: &Topic) -> u64 {
+        self.jobs.iter().filter(|job| job.topic() == topic).map(Kept::body_bytes).sum()
+    }
+
     fn store(&mut self, record: Record, how: How, now: Now) -> Added {
         self.numbers_used = record.number;
         self.stats.added += 1;
@@ -162,6 +179,11 @@ impl All {
         let made = Move::change(change, now)?;
         let number = self.number(&key)?;
         check_version(if_version, self.job(number).record.life.version)?;
+        if let Some(body) = made.patch.as_ref().and_then(|patch| patch.body.as_ref()) {
+            self.step(number, &made.event, now)?;
+            let job = self.job(number);
+            self.check_bytes(job.topic(), job.body_bytes(), body)?;
+        }
         self.change_to(number, &made, now)
     }
 

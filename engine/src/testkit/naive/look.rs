@@ -113,6 +113,7 @@ impl All {
             counts: self.counts(|job| job.topic() == topic),
             waiting: self.waiters.iter().filter(|waiter| waiter.names(topic)).count() as u64,
             added: place.added,
+            bytes: place.settings.bytes_max.map(|_| self.bytes(topic)),
         }
     }
 

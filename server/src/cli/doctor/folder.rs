@@ -22,17 +22,26 @@ const SYNC_BYTES: usize = 4096;
 /// A file from the future says that the clock was set back.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
 
-/// File systems by the number that the kernel knows them by, and what is wrong with them.
-const UNSAFE_KINDS: [(u64, &str, &str); 9] = [
-    (0x0102_1994, "tmpfs", MEMORY),
-    (0x8584_58f6, "ramfs", MEMORY),
-    (0x6969, "NFS", NETWORK),
-    (0x517b, "SMB", NETWORK),
-    (0xff53_4d42, "CIFS", NETWORK),
-    (0xfe53_4d42, "SMB 2", NETWORK),
-    (0x0102_1997, "9p", NETWORK),
-    (0x00c3_6400, "CephFS", NETWORK),
-    (0x794c_7630, "overlayfs", CONTAINER),
+/// File systems by the number that the kernel knows them by, and what is wrong with them if anything is.
+const KINDS: [(u64, &str, Option<&str>); 17] = [
+    // The number is that of ext2 and ext3 too.
+    (0xef53, "ext4", None),
+    (0x5846_5342, "XFS", None),
+    (0x9123_683e, "Btrfs", None),
+    (0x2fc1_2fc1, "ZFS", None),
+    (0xf2f5_2010, "F2FS", None),
+    (0xca45_1a4e, "bcachefs", None),
+    (0x3153_464a, "JFS", None),
+    (0x6573_5546, "FUSE", None),
+    (0x0102_1994, "tmpfs", Some(MEMORY)),
+    (0x8584_58f6, "ramfs", Some(MEMORY)),
+    (0x6969, "NFS", Some(NETWORK)),
+    (0x517b, "SMB", Some(NETWORK)),
+    (0xff53_4d42, "CIFS", Some(NETWORK)),
+    (0xfe53_4d42, "SMB 2", Some(NETWORK)),
+    (0x0102_1997, "9p", Some(NETWORK)),
+    (0x00c3_6400, "CephFS", Some(NETWORK)),
+    (0x794c_7630, "overlayfs", Some(CONTAINER)),
 ];
 const MEMORY: &str = "in memory: a restart of the machine loses all jobs";
 const NETWORK: &str = "on the network: locks and syncs may not hold there";
@@ -71,11 +80,15 @@ fn nearest(folder: &Path) -> Result<PathBuf, String> {
 }
 
 fn kind(folder: &Path, findings: &mut Findings) {
-    let about = "disk";
     let Ok(found) = rustix::fs::statfs(folder) else { return };
-    let number = found.f_type as u64 & 0xffff_ffff;
-    match UNSAFE_KINDS.iter().find(|(kind, ..)| *kind == number) {
-        Some((_, name, why)) => {
+    judge(folder, found.f_type as u64 & 0xffff_ffff, findings);
+}
+
+/// Says what there is to say of a file system of this number.
+fn judge(folder: &Path, number: u64, findings: &mut Findings) {
+    let about = "disk";
+    match KINDS.iter().find(|(kind, ..)| *kind == number) {
+        Some((_, name, Some(why))) => {
             let says = format!("`{}` is on {name}, {why}", folder.display());
             let remedy = "put the store on a disk of this machine, or a volume";
             match *why {
@@ -83,6 +96,7 @@ fn kind(folder: &Path, findings: &mut Findings) {
                 _ => findings.warning(about, says, remedy),
             }
         }
+        Some((_, name, None)) => findings.well(about, format!("file system {name}")),
         None => findings.well(about, format!("file system {number:#x}")),
     }
 }
@@ -226,4 +240,27 @@ fn sync_time(path: &Path) -> io::Result<Duration> {
     }
     took.sort();
     Ok(took[SYNCS / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+
+    #[test]
+    fn a_file_system_is_called_by_its_name_and_judged_by_it() {
+        let says = |number| {
+            let mut findings = Findings::default();
+            judge(Path::new("/data"), number, &mut findings);
+            let finding = findings.0.remove(0);
+            (finding.level, finding.says)
+        };
+        assert_eq!(says(0xef53), (Level::Well, "file system ext4".to_owned()));
+        assert_eq!(says(0x5846_5342), (Level::Well, "file system XFS".to_owned()));
+        assert_eq!(says(0x1234), (Level::Well, "file system 0x1234".to_owned()));
+        let (level, tmpfs) = says(0x0102_1994);
+        assert_eq!(level, Level::Problem);
+        assert!(tmpfs.starts_with("`/data` is on tmpfs, in memory"), "{tmpfs}");
+        assert_eq!(says(0x6969).0, Level::Warning);
+    }
 }

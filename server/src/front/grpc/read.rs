@@ -1,6 +1,6 @@
 //! What callers say, read.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -312,6 +312,7 @@ pub(super) fn settings(settings: pb::Settings) -> Result<Settings> {
         rate: given(&settings.rate).map(str::parse).transpose()?,
         concurrency: NonZeroU32::new(settings.concurrency),
         jobs_max: NonZeroU32::new(settings.jobs_max),
+        bytes_max: NonZeroU64::new(settings.bytes_max),
         partitions: Some(settings.partitions)
             .filter(|count| *count > 0)
             .map(Partitions::new)

@@ -204,6 +204,7 @@ pub(super) fn topic(info: &TopicInfo) -> pb::Topic {
         }),
         waiting: info.waiting,
         added: info.added,
+        bytes: info.bytes.unwrap_or(0),
         settings: Some(settings(&info.settings)),
     }
 }
@@ -229,6 +230,7 @@ fn settings(settings: &Settings) -> pb::Settings {
         rate: rate.unwrap_or_default(),
         concurrency: settings.concurrency.map_or(0, |most| most.get()),
         jobs_max: settings.jobs_max.map_or(0, |most| most.get()),
+        bytes_max: settings.bytes_max.map_or(0, |most| most.get()),
         partitions: settings.partitions.map_or(0, |count| count.get().into()),
     }
 }

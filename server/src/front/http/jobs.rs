@@ -104,7 +104,9 @@ fn split(jobs: Vec<Result<NewJob>>) -> (Vec<NewJob>, Vec<Option<Refused>>) {
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>> {
     const NAME: &str = "idempotency-key";
     let Some(key) = headers.get(NAME) else { return Ok(None) };
-    let fits = |key: &&str| !key.is_empty() && key.len() <= 200;
+    // A header may have tabs.
+    let fits =
+        |key: &&str| (1..=200).contains(&key.len()) && !key.contains(|c: char| c.is_control());
     match key.to_str().ok().filter(fits) {
         Some(key) => Ok(Some(key)),
         None => Err(Refused::invalid(NAME, "Idempotency-Key is not 1 to 200 characters of ASCII")),

@@ -32,6 +32,7 @@ mod work;
 mod workers;
 mod write;
 
+pub(crate) use hot::answer as answer_hot;
 pub(crate) use shape::ended;
 
 use std::net::IpAddr;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use linger::error::Code;
-use linger::time::{Time, parse_duration};
+use linger::time::{Time, format_duration, parse_duration};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -52,7 +52,7 @@ fn not_json(cause: serde_json::Error) -> Refused {
 impl<'a> Fields<'a> {
     /// The object that a request is. Nothing at all is an empty one.
     pub(crate) fn of_request(text: &'a str) -> Result<Fields<'a>> {
-        match text.trim_ascii() {
+        match text {
             "" => Ok(Fields { fields: Vec::new(), within: "".into(), asked: Vec::new() }),
             text => Fields::read(text, ""),
         }
@@ -239,20 +239,24 @@ pub(crate) fn word(name: &'static str, raw: &RawValue) -> Result<String> {
     }
 }
 
+/// The longest time that anything takes: 27,000 years, so that sums of them stay far from what overflows.
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(10_000_000 * 86_400);
+
 /// A length of time: text as people write it, or a number of seconds.
 pub(crate) fn duration(name: &'static str, raw: &RawValue) -> Result<Duration> {
     const RIGHT: &str = "a number of seconds, or text such as \"500ms\", \"30s\" or \"2h30m\"";
-    match raw.get().as_bytes().first() {
-        Some(b'"') => {
-            let text = text(name, raw)?;
-            parse_duration(&text).map_err(|_| wrong(name, raw, RIGHT))
-        }
-        _ => {
-            let seconds: f64 =
-                serde_json::from_str(raw.get()).map_err(|_| wrong(name, raw, RIGHT))?;
-            Duration::try_from_secs_f64(seconds).map_err(|_| wrong(name, raw, RIGHT))
-        }
+    let duration = match raw.get().as_bytes().first() {
+        Some(b'"') => parse_duration(&text(name, raw)?).ok(),
+        _ => serde_json::from_str(raw.get())
+            .ok()
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+    };
+    let duration = duration.ok_or_else(|| wrong(name, raw, RIGHT))?;
+    if duration > DURATION_MAX {
+        let (short, max) = (short(raw.get()), format_duration(DURATION_MAX));
+        return Err(Refused::invalid(name, format!("{name} is {short}, over the limit of {max}")));
     }
+    Ok(duration)
 }
 
 /// A moment: RFC 3339, or Unix time.

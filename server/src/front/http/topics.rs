@@ -1,6 +1,6 @@
 //! Topics: looking at them and at their jobs, and changing how they behave.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -105,6 +105,10 @@ pub(super) fn read_settings(mut fields: Fields<'_>) -> Result<Settings> {
         })?,
         jobs_max: fields.read_by("jobs_max", |name, raw| {
             NonZeroU32::new(read::small(name, raw)?)
+                .ok_or_else(|| read::wrong(name, raw, "1 or more, or leave it out"))
+        })?,
+        bytes_max: fields.read_by("bytes_max", |name, raw| {
+            NonZeroU64::new(read::number(name, raw)?)
                 .ok_or_else(|| read::wrong(name, raw, "1 or more, or leave it out"))
         })?,
         partitions: fields.read_by("partitions", |name, raw| {
@@ -273,6 +277,9 @@ fn put_topic(out: &mut Object<'_>, caller: &Caller, info: &TopicInfo) {
     out.object("counts", |out| put_counts(out, &info.counts));
     out.number("waiting", info.waiting);
     out.number("added", info.added);
+    if let Some(bytes) = info.bytes {
+        out.number("bytes", bytes);
+    }
     let settings = shown_to(caller, &info.settings);
     out.object("settings", |out| put_settings(out, &settings));
 }
@@ -331,6 +338,9 @@ pub(super) fn put_settings(out: &mut Object<'_>, settings: &Settings) {
     }
     if let Some(jobs_max) = settings.jobs_max {
         out.number("jobs_max", jobs_max.get().into());
+    }
+    if let Some(bytes_max) = settings.bytes_max {
+        out.number("bytes_max", bytes_max.get());
     }
     if let Some(partitions) = settings.partitions {
         out.number("partitions", partitions.get().into());

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use linger::time::{Clock, SystemClock, format_duration};
 use percent_encoding::percent_decode_str;
 use rskafka::chrono::DateTime;
@@ -18,7 +20,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Dialect, Fault, Message};
+use super::{Dialect, Fault, Message, Tell};
 use crate::config::{Sasl, Sink};
 use crate::tls;
 
@@ -43,6 +45,7 @@ const PIECES_MAX: usize = 8;
 /// What is around a record, and around each of its headers.
 const RECORD_EXTRA_BYTES: usize = 20;
 const HEADER_EXTRA_BYTES: usize = 4;
+const CONTENT_TYPE: &str = "content-type";
 
 pub(super) struct Kafka {
     hosts: Vec<String>,
@@ -69,7 +72,7 @@ struct Partition {
 }
 
 struct Queued {
-    record: Record,
+    message: Message,
     /// Where it is.
     answer: oneshot::Sender<Result<i64, Fault>>,
 }
@@ -127,15 +130,29 @@ impl Dialect for Kafka {
         })
     }
 
-    async fn publish(&self, line: &Line, message: Message) -> Result<Option<String>, Fault> {
-        let topic = message.route.clone();
-        let count = line.partitions_of(&topic).await?;
-        let partition = partition(message.key.as_bytes(), count);
-        let (answer, answered) = oneshot::channel();
-        line.send(topic, partition, Queued { record: record(message), answer });
-        let gone = || Fault::Broken("the connection was given up".into());
-        let offset = answered.await.map_err(|_| gone())??;
-        Ok(Some(format!("partition {partition}, offset {offset}")))
+    const GATHERS: bool = true;
+
+    async fn publish(&self, line: &Line, messages: Vec<Message>, tell: &mut Tell<'_>) {
+        let Some(topic) = messages.first().map(|message| message.route.clone()) else { return };
+        let count = match line.partitions_of(&topic).await {
+            Ok(count) => count,
+            Err(why) => {
+                return (0..messages.len()).for_each(|at| tell(at, Err(why.clone())));
+            }
+        };
+        let queue = |(at, message): (usize, Message)| {
+            let partition = partition(message.key.as_bytes(), count);
+            let (answer, answered) = oneshot::channel();
+            line.send(&topic, partition, Queued { message, answer });
+            async move { (at, partition, answered.await) }
+        };
+        // As they come: a partition that hangs keeps nobody waiting for the others.
+        let mut queued: FuturesUnordered<_> = messages.into_iter().enumerate().map(queue).collect();
+        while let Some((at, partition, answer)) = queued.next().await {
+            let gone = |_| Err(Fault::Broken("the connection was given up".into()));
+            let offset = answer.unwrap_or_else(gone);
+            tell(at, offset.map(|offset| Some(format!("partition {partition}, offset {offset}"))));
+        }
     }
 }
 
@@ -156,14 +173,15 @@ impl Line {
         listed.topics.get(topic).copied().ok_or_else(|| unknown(topic))
     }
 
-    fn send(&self, topic: String, partition: i32, queued: Queued) {
+    fn send(&self, topic: &str, partition: i32, queued: Queued) {
         let mut partitions = self.partitions.lock().expect("nobody panics holding it");
-        let partition =
-            partitions.entry((topic, partition)).or_insert_with_key(|(topic, number)| {
+        let partition = partitions.entry((topic.to_owned(), partition)).or_insert_with_key(
+            |(topic, number)| {
                 let (queue, queued) = mpsc::unbounded_channel();
                 let sending = send_all(self.client.clone(), topic.clone(), *number, queued);
                 Partition { queue, _sending: AbortOnDropHandle::new(tokio::spawn(sending)) }
-            });
+            },
+        );
         // If nobody sends any more, the answer says so.
         let _ = partition.queue.send(queued);
     }
@@ -197,9 +215,10 @@ async fn send_all(
         while !waiting.is_empty() {
             let rest = waiting.split_off(batch_len(&waiting));
             let batch = std::mem::replace(&mut waiting, rest);
-            let (records, answers): (Vec<_>, Vec<_>) =
-                batch.into_iter().map(|queued| (queued.record, queued.answer)).unzip();
-            let sent = send(&client, &topic, number, &mut leader, records.clone()).await;
+            let (messages, answers): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|queued| (queued.message, queued.answer)).unzip();
+            let records = messages.iter().map(record).collect();
+            let sent = send(&client, &topic, number, &mut leader, records).await;
             match sent {
                 Ok(offsets) => {
                     for (answer, offset) in answers.into_iter().zip(offsets) {
@@ -207,9 +226,10 @@ async fn send_all(
                     }
                 }
                 // It takes all of a batch or nothing: one may be at fault.
-                Err(Fault::Refused(_)) if records.len() > 1 => {
-                    for (record, answer) in records.into_iter().zip(answers) {
-                        let sent = send(&client, &topic, number, &mut leader, vec![record]).await;
+                Err(Fault::Refused(_)) if messages.len() > 1 => {
+                    for (message, answer) in messages.iter().zip(answers) {
+                        let one = vec![record(message)];
+                        let sent = send(&client, &topic, number, &mut leader, one).await;
                         let _ = answer.send(sent.map(|offsets| offsets[0]));
                     }
                 }
@@ -228,7 +248,7 @@ fn batch_len(waiting: &[Queued]) -> usize {
     let fit = |most: usize| {
         let mut bytes = 0;
         let fit = waiting.iter().take_while(|queued| {
-            bytes += size(&queued.record);
+            bytes += size(&queued.message);
             bytes <= most
         });
         fit.count()
@@ -237,8 +257,12 @@ fn batch_len(waiting: &[Queued]) -> usize {
     if batch <= piece * PIECES_MAX { piece } else { batch }.max(1)
 }
 
-fn size(record: &Record) -> usize {
-    record.approximate_size() + RECORD_EXTRA_BYTES + record.headers.len() * HEADER_EXTRA_BYTES
+/// What it takes as a record, or a little more.
+fn size(message: &Message) -> usize {
+    let headers = message.headers().map(|(name, value)| name.len() + value.len());
+    let headers: usize = headers.map(|bytes| bytes + HEADER_EXTRA_BYTES).sum();
+    let content_type = CONTENT_TYPE.len() + message.content_type.len() + HEADER_EXTRA_BYTES;
+    RECORD_EXTRA_BYTES + message.key.len() + headers + content_type + message.body.len()
 }
 
 /// Sends to the leader of a partition, and to whoever is that by then after a failure.
@@ -271,14 +295,14 @@ async fn send(
     sent
 }
 
-fn record(message: Message) -> Record {
+fn record(message: &Message) -> Record {
     let headers = message.headers();
     let headers = headers.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
-    let more = ("content-type".to_owned(), message.content_type.as_bytes().to_vec());
+    let more = (CONTENT_TYPE.to_owned(), message.content_type.as_bytes().to_vec());
     let headers = headers.chain([more]).collect();
     let now = i64::try_from(SystemClock::default().now().time().as_ms()).unwrap_or_default();
     Record {
-        key: Some(message.key.into_bytes()),
+        key: Some(message.key.clone().into_bytes()),
         value: Some(message.body.to_vec()),
         headers,
         timestamp: DateTime::from_timestamp_millis(now).unwrap_or_default(),
@@ -368,14 +392,18 @@ fn said(why: &Error) -> String {
 mod tests {
     use super::*;
 
-    /// Of so many records with bodies of this size.
-    fn batch_len_of(count: usize, body_bytes: usize) -> usize {
+    /// Of so many messages that have so many bytes, content type and body.
+    fn batch_len_of(count: usize, bytes: usize) -> usize {
+        let body = vec![0; bytes - CONTENT_TYPE.len() - HEADER_EXTRA_BYTES];
         let queued = |_| Queued {
-            record: Record {
-                key: None,
-                value: Some(vec![0; body_bytes]),
-                headers: Default::default(),
-                timestamp: DateTime::default(),
+            message: Message {
+                route: String::new(),
+                key: String::new(),
+                id: String::new(),
+                once: String::new(),
+                headers: Vec::new(),
+                content_type: String::new(),
+                body: body.clone().into(),
             },
             answer: oneshot::channel().0,
         };

@@ -9,7 +9,7 @@ use linger::time::format_duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Dialect, Fault, Message};
+use super::{Dialect, Fault, Message, Said, Tell};
 
 /// How long it may take until a connection stands, TLS and login included.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -44,22 +44,30 @@ impl<D: Dialect> Link<D> {
         Link { dialect, up: ArcSwapOption::empty(), dialled: Mutex::default() }
     }
 
-    pub(super) async fn publish(&self, message: Message) -> Result<Option<String>, Fault> {
+    pub(super) async fn publish(&self, messages: Vec<Message>, tell: &mut Tell<'_>) {
         let line = match self.up.load_full() {
-            Some(line) => line,
+            Some(line) => Ok(line),
             // Apart, so that those who find a connection need not carry what making one takes.
-            None => Box::pin(self.line()).await.map_err(Fault::Down)?,
+            None => Box::pin(self.line()).await,
+        };
+        let line = match line {
+            Ok(line) => line,
+            Err(why) => {
+                return (0..messages.len()).for_each(|at| tell(at, Err(Fault::Down(why.clone()))));
+            }
         };
         let mut waiting = Waiting { link: self, begun_at: line.count(), line: &line, over: false };
-        let said = self.dialect.publish(&line.line, message).await;
-        waiting.over = true;
-        match &said {
-            Err(Fault::Broken(_)) => self.lose(&line),
-            _ => {
-                line.answers.fetch_add(1, Ordering::Relaxed);
+        let mut heard = |at: usize, said: Said| {
+            match &said {
+                Err(Fault::Broken(_)) => self.lose(&line),
+                _ => {
+                    line.answers.fetch_add(1, Ordering::Relaxed);
+                }
             }
-        }
-        said
+            tell(at, said);
+        };
+        self.dialect.publish(&line.line, messages, &mut heard).await;
+        waiting.over = true;
     }
 
     /// The connection, made if nobody else has made one meanwhile.

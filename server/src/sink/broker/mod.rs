@@ -15,12 +15,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use anyhow::Context;
-use axum::http::HeaderMap;
+use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
 use linger::history::Report;
 use linger::job::Confirm;
 use linger::queue::Delivery;
-use linger::worker::Outcome;
+use linger::worker::{self, Outcome};
 
 use super::{headers, message};
 use crate::config::{Broker, Sink, Sinks, Template};
@@ -45,7 +45,7 @@ struct Message {
     id: String,
     /// By what a broker itself may know it again, and drop it.
     once: String,
-    headers: HeaderMap,
+    headers: Vec<(HeaderName, String)>,
     content_type: String,
     body: Bytes,
 }
@@ -58,14 +58,24 @@ trait Dialect: Send + Sync + 'static {
     /// Makes a connection, or says why there is none.
     fn dial(&self) -> impl Future<Output = Result<Self::Line, String>> + Send;
 
-    /// Publishes a message, and waits for the broker's word; answers what that was, if it says more
-    /// than that it has the message.
+    /// Whether several messages are better published together.
+    const GATHERS: bool;
+
+    /// Publishes messages of one route, and waits for the broker's word on each, which is told at
+    /// once.
     fn publish(
         &self,
         line: &Self::Line,
-        message: Message,
-    ) -> impl Future<Output = Result<Option<String>, Fault>> + Send;
+        messages: Vec<Message>,
+        tell: &mut Tell<'_>,
+    ) -> impl Future<Output = ()> + Send;
 }
+
+/// What the broker said of a message: more than that it has it, if it says more.
+type Said = Result<Option<String>, Fault>;
+
+/// Hears what became of a message, by its place among those that are published.
+type Tell<'a> = dyn FnMut(usize, Said) + Send + 'a;
 
 /// Why a message was not confirmed.
 #[derive(Clone, Debug)]
@@ -78,16 +88,22 @@ enum Fault {
     Broken(String),
 }
 
-type Publishing<'a> = Pin<Box<dyn Future<Output = Result<Option<String>, Fault>> + Send + 'a>>;
+type Publishing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// A broker of whatever kind.
 trait Publish: Send + Sync {
-    fn publish(&self, message: Message) -> Publishing<'_>;
+    fn gathers(&self) -> bool;
+
+    fn publish<'a>(&'a self, messages: Vec<Message>, tell: &'a mut Tell<'_>) -> Publishing<'a>;
 }
 
 impl<D: Dialect> Publish for Link<D> {
-    fn publish(&self, message: Message) -> Publishing<'_> {
-        Box::pin(Link::publish(self, message))
+    fn gathers(&self) -> bool {
+        D::GATHERS
+    }
+
+    fn publish<'a>(&'a self, messages: Vec<Message>, tell: &'a mut Tell<'_>) -> Publishing<'a> {
+        Box::pin(Link::publish(self, messages, tell))
     }
 }
 
@@ -104,18 +120,35 @@ impl Brokers {
         Ok(Brokers(named.collect::<anyhow::Result<_>>()?))
     }
 
+    /// Whether a job is better pushed together with others of its topic and target.
+    pub(crate) fn gathers(&self, job: &Delivery) -> bool {
+        self.0.get(name_of(job)).is_some_and(|named| named.broker.gathers())
+    }
+
     /// Makes one attempt. Whoever asks for it says how long it may take.
     pub(crate) async fn push(&self, job: Delivery) -> Outcome {
-        let target = job.target.as_ref().map(|target| target.as_str()).unwrap_or_default();
-        let name = target.strip_prefix("sink:").unwrap_or(target);
-        let Some(named) = self.0.get(name) else { return self.unknown(name) };
-        let published = named.broker.publish(Message::of(&job, &named.route)).await;
-        let outcome = match published {
-            Ok(said) => taken(&job, said),
-            Err(Fault::Refused(why)) => Outcome::failed(why),
-            Err(Fault::Down(why) | Fault::Broken(why)) => Outcome::down(why),
+        let mut outcome = None;
+        self.push_all(vec![job], &mut |_, said| outcome = Some(said)).await;
+        outcome.expect("a broker's word, or why there is none")
+    }
+
+    /// Makes one attempt at each of some jobs of one topic and target.
+    pub(crate) async fn push_all(&self, jobs: Vec<Delivery>, tell: &mut worker::Tell<'_>) {
+        let Some(name) = jobs.first().map(name_of) else { return };
+        let Some(named) = self.0.get(name) else {
+            return (0..jobs.len()).for_each(|at| tell(at, self.unknown(name)));
         };
-        outcome.in_words(|error| format!("sink `{name}`: {error}"))
+        let route = named.route.fill(jobs[0].topic().as_str());
+        let messages = jobs.iter().map(|job| Message::of(job, &route)).collect();
+        let mut hear = |at: usize, said: Said| {
+            let outcome = match said {
+                Ok(said) => taken(&jobs[at], said),
+                Err(Fault::Refused(why)) => Outcome::failed(why),
+                Err(Fault::Down(why) | Fault::Broken(why)) => Outcome::down(why),
+            };
+            tell(at, outcome.in_words(|error| format!("sink `{name}`: {error}")));
+        };
+        named.broker.publish(messages, &mut hear).await;
     }
 
     /// Down and not dead: a restart with other settings may bring it.
@@ -128,6 +161,12 @@ impl Brokers {
         };
         Outcome::down(format!("no sink `{name}` is in the settings; {known}"))
     }
+}
+
+/// What the sink is called that a job goes to.
+fn name_of(job: &Delivery) -> &str {
+    let target = job.target.as_ref().map(|target| target.as_str()).unwrap_or_default();
+    target.strip_prefix("sink:").unwrap_or(target)
 }
 
 fn of(sink: &Sink) -> anyhow::Result<Box<dyn Publish>> {
@@ -147,7 +186,7 @@ fn of(sink: &Sink) -> anyhow::Result<Box<dyn Publish>> {
 }
 
 impl Message {
-    fn of(job: &Delivery, route: &Template) -> Message {
+    fn of(job: &Delivery, route: &str) -> Message {
         let id = headers::id(job);
         // Left reserved, a job is brought again if nobody finishes it: a broker that knew it again
         // would drop it, and with it the lease by which it could be finished.
@@ -156,21 +195,34 @@ impl Message {
             Confirm::Finish => format!("{id}_{}", job.job.attempt),
         };
         Message {
-            route: route.fill(job.topic().as_str()),
+            route: route.to_owned(),
             key: job.id().as_str().to_owned(),
             id,
             once,
-            headers: headers::about(job),
+            headers: headers_of(job),
             content_type: message::content_type(job).to_owned(),
             body: message::body(job),
         }
     }
 
-    /// Names and values, what cannot be written as text left out.
     fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        let headers = self.headers.iter();
-        headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
+}
+
+/// Names and values, as a webhook has them but for what cannot be written as text.
+fn headers_of(job: &Delivery) -> Vec<(HeaderName, String)> {
+    let mut headers: Vec<(HeaderName, String)> = Vec::with_capacity(8);
+    headers::about(job, |name, value| {
+        if !job.headers.is_empty() {
+            headers.retain(|(before, _)| *before != name);
+            if HeaderValue::from_str(value).is_ok_and(|value| value.to_str().is_err()) {
+                return;
+            }
+        }
+        headers.push((name, value.to_owned()));
+    });
+    headers
 }
 
 fn taken(job: &Delivery, said: Option<String>) -> Outcome {

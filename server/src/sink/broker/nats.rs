@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use async_nats::header::{HeaderMap, NATS_MESSAGE_ID};
-use async_nats::jetstream::context::{Context, ContextBuilder, PublishErrorKind};
+use async_nats::jetstream::context::{Context, ContextBuilder, PublishError, PublishErrorKind};
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use percent_encoding::percent_decode_str;
 use tokio::sync::watch;
 
-use super::{Dialect, Fault, Message};
+use super::{Dialect, Fault, Message, Said, Tell};
 use crate::config::Sink;
 
 /// How often a connection is asked whether it still stands.
@@ -100,40 +102,59 @@ impl Dialect for Nats {
         Ok(Line { stream, lost, _client: client })
     }
 
-    async fn publish(&self, line: &Line, message: Message) -> Result<Option<String>, Fault> {
+    const GATHERS: bool = true;
+
+    async fn publish(&self, line: &Line, messages: Vec<Message>, tell: &mut Tell<'_>) {
         let mut lost = line.lost.clone();
-        tokio::select! {
-            said = acknowledged(&line.stream, message) => said,
-            _ = lost.wait_for(|lost| *lost) => Err(Fault::Broken("the connection broke off".into())),
+        let mut is_told = vec![false; messages.len()];
+        let hear = |at: usize, said| {
+            is_told[at] = true;
+            tell(at, said);
+        };
+        let is_lost = tokio::select! {
+            () = acknowledged(&line.stream, messages, hear) => false,
+            _ = lost.wait_for(|lost| *lost) => true,
+        };
+        let open = is_told.into_iter().enumerate().filter(|(_, is_told)| is_lost && !is_told);
+        for (at, _) in open {
+            tell(at, Err(Fault::Broken("the connection broke off".into())));
         }
     }
 }
 
-async fn acknowledged(stream: &Context, message: Message) -> Result<Option<String>, Fault> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in message.headers() {
-        headers.insert(name, value);
+/// Publishes all of them one behind the other, and hears their acknowledgements as they come.
+async fn acknowledged(stream: &Context, messages: Vec<Message>, mut hear: impl FnMut(usize, Said)) {
+    let mut under_way = FuturesUnordered::new();
+    for (at, message) in messages.into_iter().enumerate() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in message.headers() {
+            headers.insert(name, value);
+        }
+        headers.insert("content-type", message.content_type.as_str());
+        headers.insert(NATS_MESSAGE_ID, message.once.as_str());
+        let subject = subject(&message.route);
+        let published = stream.publish_with_headers(subject.clone(), headers, message.body).await;
+        under_way.push(async move {
+            let acknowledged = match published {
+                Ok(acknowledging) => acknowledging.await,
+                Err(why) => Err(why),
+            };
+            (at, acknowledged.map_err(|why| fault(&why, &subject)))
+        });
     }
-    headers.insert("content-type", message.content_type.as_str());
-    headers.insert(NATS_MESSAGE_ID, message.once.as_str());
-    let subject = subject(&message.route);
-    let published = stream.publish_with_headers(subject.clone(), headers, message.body).await;
-    let acknowledged = match published {
-        Ok(acknowledging) => acknowledging.await,
-        Err(why) => Err(why),
-    };
-    match acknowledged {
-        Ok(ack) => Ok(Some(format!("stream {}, sequence {}", ack.stream, ack.sequence))),
-        Err(why) => Err(match why.kind() {
-            PublishErrorKind::StreamNotFound => {
-                Fault::Refused(format!("no stream of JetStream has the subject `{subject}`"))
-            }
-            PublishErrorKind::BrokenPipe => Fault::Broken("the connection broke off".into()),
-            PublishErrorKind::TimedOut | PublishErrorKind::MaxAckPending => {
-                Fault::Down(causes(&why))
-            }
-            _ => Fault::Refused(causes(&why)),
-        }),
+    while let Some((at, said)) = under_way.next().await {
+        hear(at, said.map(|ack| Some(format!("stream {}, sequence {}", ack.stream, ack.sequence))));
+    }
+}
+
+fn fault(why: &PublishError, subject: &str) -> Fault {
+    match why.kind() {
+        PublishErrorKind::StreamNotFound => {
+            Fault::Refused(format!("no stream of JetStream has the subject `{subject}`"))
+        }
+        PublishErrorKind::BrokenPipe => Fault::Broken("the connection broke off".into()),
+        PublishErrorKind::TimedOut | PublishErrorKind::MaxAckPending => Fault::Down(causes(why)),
+        _ => Fault::Refused(causes(why)),
     }
 }
 

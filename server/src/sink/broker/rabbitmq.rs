@@ -13,7 +13,7 @@ use lapin::{
 };
 use tokio::sync::Semaphore;
 
-use super::{Dialect, Fault, Message};
+use super::{Dialect, Fault, Message, Said, Tell};
 use crate::config::Sink;
 
 /// The most messages that wait for their confirmation at once, each on a channel of its own.
@@ -86,7 +86,18 @@ impl Dialect for RabbitMq {
         Ok(Line { connection, idle: Mutex::default(), room })
     }
 
-    async fn publish(&self, line: &Line, message: Message) -> Result<Option<String>, Fault> {
+    /// Each has a channel to itself, and one that waits holds up none of the others.
+    const GATHERS: bool = false;
+
+    async fn publish(&self, line: &Line, messages: Vec<Message>, tell: &mut Tell<'_>) {
+        for (at, message) in messages.into_iter().enumerate() {
+            tell(at, self.publish_one(line, message).await);
+        }
+    }
+}
+
+impl RabbitMq {
+    async fn publish_one(&self, line: &Line, message: Message) -> Said {
         let _room = line.room.acquire().await.map_err(|why| Fault::Broken(why.to_string()))?;
         let channel = line.channel().await.map_err(|why| line.fault(&why))?;
         let confirmed = self.confirmed(&channel, &message).await.map_err(|why| line.fault(&why))?;
@@ -103,9 +114,7 @@ impl Dialect for RabbitMq {
             Confirmation::NotRequested => Err(Fault::Broken("the broker confirms nothing".into())),
         }
     }
-}
 
-impl RabbitMq {
     async fn confirmed(&self, channel: &Channel, message: &Message) -> lapin::Result<Confirmation> {
         let mut table = FieldTable::default();
         for (name, value) in message.headers() {

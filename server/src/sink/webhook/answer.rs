@@ -11,7 +11,8 @@ use linger::job::{Confirm, Envelope};
 use linger::queue::Delivery;
 use linger::time::{DAY, Time, parse_duration};
 use linger::worker::Outcome;
-use serde::Deserialize;
+use serde::Deserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 
 /// How much of an answer is kept with the job.
 const EXCERPT_BYTES: usize = 1024;
@@ -23,14 +24,39 @@ pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
+    /// Whether there was, or may have been, more.
+    is_cut: bool,
 }
 
 /// What a receiver may say of a job that it took.
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Said {
-    outcome: String,
+    outcome: Option<String>,
     retry_in: Option<serde_json::Value>,
     error: Option<String>,
+}
+
+/// Reads what is said into where it stays, though the end may be missing.
+struct Saying<'a>(&'a mut Said);
+
+impl<'de> Visitor<'de> for Saying<'_> {
+    type Value = ();
+
+    fn expecting(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut fields: M) -> Result<(), M::Error> {
+        while let Some(name) = fields.next_key::<String>()? {
+            match name.as_str() {
+                "outcome" => self.0.outcome = fields.next_value()?,
+                "retry_in" => self.0.retry_in = fields.next_value()?,
+                "error" => self.0.error = fields.next_value()?,
+                _ => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Answer {
@@ -40,15 +66,16 @@ impl Answer {
         bytes_max: usize,
     ) -> Result<Answer, hyper::Error> {
         let (parts, mut incoming) = response.into_parts();
-        let mut body = Vec::new();
+        let (mut body, mut is_cut) = (Vec::new(), false);
         while let Some(frame) = incoming.frame().await {
             let Ok(data) = frame?.into_data() else { continue };
             body.extend_from_slice(&data[..data.len().min(bytes_max - body.len())]);
-            if body.len() == bytes_max {
+            is_cut = body.len() == bytes_max;
+            if is_cut {
                 break;
             }
         }
-        Ok(Answer { status: parts.status, headers: parts.headers, body })
+        Ok(Answer { status: parts.status, headers: parts.headers, body, is_cut })
     }
 
     /// What becomes of the job.
@@ -79,9 +106,13 @@ impl Answer {
         if self.body.is_empty() {
             return None;
         }
-        let said: Said = serde_json::from_slice(&self.body).ok()?;
+        let mut said = Said::default();
+        let mut json = serde_json::Deserializer::from_slice(&self.body);
+        let read = json.deserialize_any(Saying(&mut said)).and_then(|()| json.end());
+        // A long text after the outcome does not make it less of one.
+        read.or_else(|why| if self.is_cut && why.is_eof() { Ok(()) } else { Err(why) }).ok()?;
         let error = || said.error.clone().unwrap_or_else(|| "the receiver says so".into());
-        let outcome = match said.outcome.as_str() {
+        let outcome = match said.outcome.as_deref()? {
             "again" => Outcome::again(),
             "failed" => Outcome::failed(error()),
             "dead" => Outcome::dead(error()),

@@ -288,6 +288,28 @@ async fn an_answer_says_what_becomes_of_the_job() {
 }
 
 #[tokio::test]
+async fn an_outcome_counts_though_its_answer_is_cut() {
+    let long = "x".repeat(100_000);
+    for (body, expected) in [
+        (format!(r#"{{"outcome":"failed","error":"{long}"}}"#), "the receiver says so"),
+        (format!(r#"{{"error":"no money","outcome":"failed","more":["{long}"]}}"#), "no money"),
+    ] {
+        let verdict = becomes(200, &[], &body).await.0.verdict;
+        let fail = Verdict::Fail { error: expected.into(), retry_in: None };
+        assert_eq!(verdict, fail, "{}", &body[..40]);
+    }
+    for body in [
+        // What comes too late is not heard, and what is broken rather than cut is nothing.
+        format!(r#"{{"more":"{long}","outcome":"failed"}}"#),
+        r#"{"outcome":"failed","#.to_owned(),
+        r#"{"outcome":"failed"} "again""#.to_owned(),
+    ] {
+        let verdict = becomes(200, &[], &body).await.0.verdict;
+        assert_eq!(verdict, Verdict::Finish, "{}", &body[..20]);
+    }
+}
+
+#[tokio::test]
 async fn only_who_cannot_be_reached_or_fails_itself_is_down() {
     let mut receiver = Receiver::start().await;
     let job = delivery(plain(&receiver.url("/"))).await;

@@ -4,7 +4,7 @@
 use super::fleet::{Run, Servers};
 use super::ledger::{STUCK, TWICE};
 use super::rounds::{ALL, ALONE, check, seed};
-use super::work::{MANY, Work};
+use super::work::Work;
 use crate::redis_servers::{SentinelTrio, there};
 
 /// How often the master changes.
@@ -29,13 +29,13 @@ async fn changed(change: impl Fn(&mut SentinelTrio)) -> Option<std::sync::Arc<Ru
     let mut trio = tokio::task::block_in_place(|| SentinelTrio::start_with(&REDIS));
     let run = Run::new();
     let servers = Servers::start(&run, &trio.url(), &[ALL, ALL], &SETTINGS).await;
-    let work = Work::start(&run, &servers, MANY, seed).await;
+    let work = Work::start(&run, &servers, seed).await;
     for _ in 0..CHANGES {
         run.until_progress(run.progress() + BETWEEN).await;
         run.upset(|| change(&mut trio));
     }
     run.until_progress(run.progress() + BETWEEN).await;
-    work.enough();
+    work.enough(0);
     work.end(&servers, trio.master_server()).await;
     Some(run)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::chaos;
 use super::fleet::{Rng, Run, Servers};
-use super::work::{MANY, Work};
+use super::work::Work;
 use crate::redis_servers::{Standalone, there};
 
 pub(super) const ALL: &str = "api,timer,worker";
@@ -52,12 +52,13 @@ async fn round(roles: &[&'static str], Size { jobs, rounds }: Size) {
     let mut redis = Standalone::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     let run = Run::new();
     let mut servers = Servers::start(&run, &redis.url(), roles, &[]).await;
-    let work = Work::start(&run, &servers, jobs, seed).await;
+    let work = Work::start(&run, &servers, seed).await;
     let mut rng = Rng::new(seed);
-    // The last one falls before all is added.
+    // About when all is added. A blow takes its time while others work on, so that more may be by the last.
     let until = jobs * 3 / 2;
     let struck = chaos::strike(&run, &mut servers, &mut redis, &mut rng, (rounds, until)).await;
     eprintln!("struck: {struck:?}");
+    work.enough(jobs);
     work.end(&servers, &redis.server).await;
     check(&run);
     let least = struck.values().min();
@@ -83,7 +84,7 @@ async fn when_the_timer_is_killed_that_holds_the_buckets_jobs_go_on_being_delive
     let redis = Standalone::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     let run = Run::new();
     let mut servers = Servers::start(&run, &redis.url(), &SPLIT, &[]).await;
-    let work = Work::start(&run, &servers, MANY, seed()).await;
+    let work = Work::start(&run, &servers, seed()).await;
     for killed in [1, 2] {
         servers.until_holds(killed).await;
         run.until_progress(run.progress() + 200).await;
@@ -96,7 +97,7 @@ async fn when_the_timer_is_killed_that_holds_the_buckets_jobs_go_on_being_delive
         }
         servers.start_one(killed).await;
     }
-    work.enough();
+    work.enough(0);
     work.end(&servers, &redis.server).await;
     check(&run);
 }

@@ -14,8 +14,8 @@ use crate::receiver::{Received, Receiver};
 use crate::redis_servers::Server;
 use crate::served::{Caller, PATIENCE};
 
-/// As many as it takes, until it is [`enough`](Work::enough).
-pub(crate) const MANY: u64 = u64::MAX / 4;
+/// More than any run comes to: clients add until it is [`enough`](Work::enough).
+const MANY: i64 = i64::MAX / 2;
 const CLIENTS: u64 = 48;
 /// Every how many pushes one fails.
 const FAILS: u64 = 10;
@@ -29,12 +29,12 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Sets the topics up, and has clients add so many jobs, and work on.
-    pub(crate) async fn start(run: &Arc<Run>, servers: &Servers, jobs: u64, seed: u64) -> Work {
+    /// Sets the topics up, and has clients add jobs and work on them until it is enough.
+    pub(crate) async fn start(run: &Arc<Run>, servers: &Servers, seed: u64) -> Work {
         let receiver = Receiver::start().await;
         set_up(&servers.caller(), &receiver.url("/hooks")).await;
         let receiving = tokio::spawn(receive(run.clone(), receiver, Rng::new(seed)));
-        let going = Arc::new(AtomicI64::new(jobs as i64));
+        let going = Arc::new(AtomicI64::new(MANY));
         let clients = (0..CLIENTS).map(|at| {
             let client = Client::new(run, format!("c{at}"), seed.wrapping_add(at + 1));
             tokio::spawn(work(client, going.clone()))
@@ -42,9 +42,9 @@ impl Work {
         Work { run: run.clone(), clients: clients.collect(), receiving, going }
     }
 
-    /// Has no more jobs added than there are by now.
-    pub(crate) fn enough(&self) {
-        self.going.store(0, Ordering::SeqCst);
+    /// Has no more jobs added than these, or than there are by now if that is more.
+    pub(crate) fn enough(&self, jobs: u64) {
+        self.going.fetch_sub(MANY - jobs as i64, Ordering::SeqCst);
     }
 
     /// Waits until all is added, has what is left worked off, and holds what is there against the ledger.

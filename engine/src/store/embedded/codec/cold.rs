@@ -27,6 +27,7 @@ pub(crate) struct Peek<'a> {
     pub(crate) priority: u32,
     pub(crate) held: bool,
     pub(crate) own: Option<Own>,
+    pub(crate) body_bytes: usize,
 }
 
 const FORM: u8 = 0b11;
@@ -114,10 +115,10 @@ impl Cold {
 
     /// Reads what the index wants to know, and copies nothing but settings of the job's own.
     pub(crate) fn peek(payload: &[u8]) -> Result<Peek<'_>> {
-        let Parts { topic, id, priority, held, own, .. } = whole(payload, Parts::read)?;
+        let Parts { topic, id, priority, held, own, body, .. } = whole(payload, Parts::read)?;
         Topic::check(topic).map_err(|_| BAD_TOPIC)?;
         Id::check(id).map_err(|_| BAD_ID)?;
-        Ok(Peek { topic, id, priority, held, own })
+        Ok(Peek { topic, id, priority, held, own, body_bytes: body.len() })
     }
 }
 

@@ -107,6 +107,7 @@ fn cold_again(bytes: &[u8]) -> Result<Vec<u8>> {
     assert_eq!((peeked.topic, peeked.id), (spec.topic.as_str(), spec.id.as_str()));
     assert_eq!((peeked.priority, peeked.held), (priority, held));
     assert_eq!(peeked.own, Own::of(&spec));
+    assert_eq!(peeked.body_bytes, body.as_bytes().len());
     let mut out = Vec::new();
     encode_cold(&mut out, &spec, &body, by.as_ref(), priority, held);
     Ok(out)

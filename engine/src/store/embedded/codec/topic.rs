@@ -1,5 +1,6 @@
 //! What a topic says about its jobs, and whether it is paused.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::part::{self, confirm, confirm_bits, envelope, envelope_bits, put_retry, put_ttr};
@@ -42,6 +43,7 @@ const TWO_BITS: u16 = 0b11;
 const MORE: u16 = 3;
 const PARTITIONS: u8 = 1 << 2;
 const JOBS_MAX: u8 = 1 << 3;
+const BYTES_MAX: u8 = 1 << 4;
 
 impl StoredPause {
     pub(crate) fn of(pause: Pause, now: Now) -> StoredPause {
@@ -88,9 +90,11 @@ impl StoredTopic {
             archive,
             partitions,
             jobs_max,
+            bytes_max,
         } = &self.settings;
-        let given = |bit: u8, is_given: bool| if is_given { bit } else { 0 };
-        let rest = given(PARTITIONS, partitions.is_some()) | given(JOBS_MAX, jobs_max.is_some());
+        let rest = flag(PARTITIONS, partitions.is_some())
+            | flag(JOBS_MAX, jobs_max.is_some())
+            | flag(BYTES_MAX, bytes_max.is_some());
         let more = (rest != 0).then(|| self.pause.bits() as u8 | rest);
         let pause = more.map_or(self.pause.bits(), |_| MORE);
         put_u16(
@@ -151,6 +155,9 @@ impl StoredTopic {
         if let Some(jobs_max) = jobs_max {
             put_varint(out, jobs_max.get().into());
         }
+        if let Some(bytes_max) = bytes_max {
+            put_varint(out, bytes_max.get());
+        }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<StoredTopic> {
@@ -178,6 +185,7 @@ impl StoredTopic {
         settings.archive = reader.option(flags & ARCHIVE != 0, archive)?;
         settings.partitions = reader.option(more & PARTITIONS != 0, partitions)?;
         settings.jobs_max = reader.option(more & JOBS_MAX != 0, part::non_zero)?;
+        settings.bytes_max = reader.option(more & BYTES_MAX != 0, bytes_max)?;
         Ok(StoredTopic { settings, pause })
     }
 }
@@ -191,7 +199,7 @@ fn rate(reader: &mut Reader<'_>) -> Result<Rate> {
 fn more(reader: &mut Reader<'_>) -> Result<(u16, u8)> {
     let more = reader.u8()?;
     let (paused, rest) = (u16::from(more) & TWO_BITS, more & !(TWO_BITS as u8));
-    if rest == 0 || rest & !(PARTITIONS | JOBS_MAX) != 0 {
+    if rest == 0 || rest & !(PARTITIONS | JOBS_MAX | BYTES_MAX) != 0 {
         return Err(Malformed("a topic has more than is known"));
     }
     Ok((paused, rest))
@@ -200,6 +208,10 @@ fn more(reader: &mut Reader<'_>) -> Result<(u16, u8)> {
 fn partitions(reader: &mut Reader<'_>) -> Result<Partitions> {
     let count = reader.varint_u32()?;
     Partitions::new(count).map_err(|_| Malformed("partitions are out of range"))
+}
+
+fn bytes_max(reader: &mut Reader<'_>) -> Result<NonZeroU64> {
+    NonZeroU64::new(reader.varint()?).ok_or(Malformed("a count is 0"))
 }
 
 fn archive(reader: &mut Reader<'_>) -> Result<Archive> {

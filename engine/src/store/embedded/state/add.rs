@@ -25,6 +25,7 @@ pub(crate) struct Prepared {
     /// Where among the batch's payloads its own is.
     pub(crate) payload: Range<usize>,
     pub(crate) check: u32,
+    pub(crate) body_bytes: usize,
     pub(crate) when: Option<When>,
     pub(crate) priority: u32,
     pub(crate) held: bool,
@@ -66,12 +67,18 @@ impl State {
             (Some(slot), OnConflict::Keep) => {
                 return Ok(Decision::Kept(self.snapshot(slot).into()));
             }
-            (Some(_), OnConflict::Replace) => {}
-            (None, _) => {
-                if let Some(orders) = topic.and_then(|at| self.topics[at as usize].as_ref()) {
+            (_, OnConflict::Replace) | (None, _) => {}
+        }
+        if let Some(orders) = topic.and_then(|at| self.topics[at as usize].as_ref()) {
+            let was = match taken {
+                Some(slot) => self.arena[slot].body_bytes(),
+                None => {
                     orders.settings.check_room(&new.topic, || orders.counts().total())?;
+                    0
                 }
-            }
+            };
+            let is = new.body_bytes as u64;
+            orders.settings.check_bytes(&new.topic, orders.bytes, was, is)?;
         }
         self.space.check_growth()?;
         let how = if taken.is_some() { How::Replaced } else { How::New };
@@ -118,7 +125,9 @@ impl State {
             cold: payload.to_vec().into(),
         });
         let own = new.own.clone();
-        let slot = self.enter(Entry::new(number, new.hash, topic, cold), life, own, now);
+        let mut entry = Entry::new(number, new.hash, topic, cold);
+        entry.set_body_bytes(new.body_bytes);
+        let slot = self.enter(entry, life, own, now);
         // Few are due at once, and to ask costs as much as all of the above.
         if due <= now.time() {
             self.promote(slot, now);

@@ -15,6 +15,8 @@ pub(crate) struct Walked {
     pub(crate) slots: Vec<(SortKey, u32)>,
     /// Where to go on; none at the end.
     pub(crate) next: Option<SortKey>,
+    /// How many were looked at, those that do not fit included.
+    pub(crate) seen: usize,
 }
 
 impl State {
@@ -26,7 +28,7 @@ impl State {
         after: Option<SortKey>,
         limit: usize,
     ) -> Walked {
-        let mut walked = Walked { slots: Vec::new(), next: None };
+        let mut walked = Walked { slots: Vec::new(), next: None, seen: 0 };
         let Some(topic) = self.names.get(topic) else { return walked };
         let orders = self.topics[*topic as usize].as_ref().expect("a named topic is there");
         let (from, end) = edges(filter, after);
@@ -37,6 +39,7 @@ impl State {
         let mut last = None;
         for (place, slot) in places.by_ref().take(SCAN_MAX) {
             last = Some(place);
+            walked.seen += 1;
             if self.fits(filter, slot) {
                 walked.slots.push((place, slot));
             }

@@ -44,6 +44,8 @@ fn stand_all_delayed(arena: &Arena<Entry>, topics: &mut [Option<Orders>]) -> Vec
     let mut delayed: Vec<Vec<DueKey>> = Vec::new();
     delayed.resize_with(topics.len(), Vec::new);
     for (slot, entry) in all(arena) {
+        let orders = topics[entry.topic as usize].as_mut().expect("a job's topic is there");
+        orders.bytes += entry.body_bytes();
         match entry.plain_life().state {
             At::Waiting { held: false, .. } if entry.more == NO_MORE => {
                 delayed[entry.topic as usize].push(DueKey::new(entry.due(), slot));

@@ -108,16 +108,23 @@ impl State {
         put_u64(out, entry.id[1]);
         put_varint(out, topic);
         put_place(out, entry.cold);
+        let sized = if entry.beside() > 0 { SIZED } else { 0 };
+        let put_flags = |out: &mut Vec<u8>, flags: u8| {
+            out.push(flags | sized);
+            if sized != 0 {
+                put_varint(out, entry.beside());
+            }
+        };
         if entry.more == NO_MORE {
             let held = matches!(entry.plain_life().state, At::Waiting { held: true, .. });
-            out.push(if held { HELD } else { 0 });
+            put_flags(out, if held { HELD } else { 0 });
             put_time(out, entry.due());
             put_varint(out, entry.priority.into());
             return;
         }
         let More { life, own, last_error, notes } = self.mores.get(entry.more);
         let own_flag = if own.is_some() { OWN } else { 0 };
-        out.push(MORE | own_flag | if last_error.is_some() { ERROR } else { 0 });
+        put_flags(out, MORE | own_flag | if last_error.is_some() { ERROR } else { 0 });
         encode_life(life, now, out);
         if let Some(own) = own {
             own.encode(out);
@@ -209,7 +216,10 @@ impl State {
         let topic = *topic.ok_or(Malformed("a job's topic is not in its chunk"))?;
         let cold = place(reader)?;
         let flags = reader.u8()?;
-        let entry = Entry::new(number, id, topic, cold);
+        let mut entry = Entry::new(number, id, topic, cold);
+        if flags & SIZED != 0 {
+            entry.set_beside(reader.varint()?);
+        }
         if flags & MORE == 0 {
             let due = reader.time()?;
             let life = Life::new(due, reader.varint_u32()?, flags & HELD != 0);
@@ -242,3 +252,5 @@ const HELD: u8 = 1;
 const MORE: u8 = 2;
 const OWN: u8 = 4;
 const ERROR: u8 = 8;
+/// How much of it is not the body is written down: a version before this one has not done so.
+const SIZED: u8 = 16;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::history::ENTRIES_MAX;
 use crate::machine::{Life, State as At};
+use crate::store::embedded::batch::{DECIDED_BYTES, HEAD_BYTES};
 use crate::store::embedded::codec::Own;
 use crate::store::embedded::place::Place;
 use crate::time::Time;
@@ -32,6 +33,9 @@ const READY: u64 = 1;
 const HELD: u64 = 2;
 const OWN_TARGET: u64 = 4;
 const FLAGS: u64 = 0xffff;
+/// The rest of the flags: how many bytes of what the caller gave are not the body.
+const BESIDE_SHIFT: u64 = 3;
+const BESIDE_MAX: u64 = FLAGS >> BESIDE_SHIFT;
 
 impl Entry {
     pub(crate) fn new(number: u64, id: IdHash, topic: u32, cold: Place) -> Entry {
@@ -40,6 +44,34 @@ impl Entry {
 
     pub(crate) fn due(&self) -> Time {
         Time::from_ms(self.due_and_flags >> 16).unwrap_or(Time::MAX)
+    }
+
+    /// How large the body is. With the rest of what was given, if how much that is is not known: a version
+    /// before this one has not written it down.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        self.given().saturating_sub(self.beside())
+    }
+
+    /// Notes how large the body is that lies here.
+    pub(crate) fn set_body_bytes(&mut self, bytes: usize) {
+        self.set_beside(self.given() - bytes as u64);
+    }
+
+    /// How many bytes of what was given are not the body; 0 if that is not known.
+    pub(crate) fn beside(&self) -> u64 {
+        (self.due_and_flags & FLAGS) >> BESIDE_SHIFT
+    }
+
+    pub(crate) fn set_beside(&mut self, bytes: u64) {
+        // No names and settings take more.
+        let bytes = bytes.min(BESIDE_MAX).min(self.given());
+        let others = self.due_and_flags & !(BESIDE_MAX << BESIDE_SHIFT);
+        self.due_and_flags = others | bytes << BESIDE_SHIFT;
+    }
+
+    /// How many bytes the caller gave, as they are stored.
+    fn given(&self) -> u64 {
+        u64::from(self.cold.len).saturating_sub((HEAD_BYTES + DECIDED_BYTES) as u64)
     }
 
     pub(crate) fn has_own_target(&self) -> bool {

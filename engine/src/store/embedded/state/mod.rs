@@ -138,6 +138,7 @@ pub(crate) struct Rewritten {
     pub(crate) check: u32,
     pub(crate) decided: Decided,
     pub(crate) own: Option<Arc<Own>>,
+    pub(crate) body_bytes: usize,
     /// Only if the job still lies here.
     pub(crate) was: Place,
 }
@@ -245,6 +246,7 @@ impl State {
         let arena = &self.arena;
         self.ids.insert(hash[0], slot, |slot| arena[slot].id[0]);
         self.numbers.insert(spread(number), slot, |slot| spread(arena[slot].number));
+        self.orders_mut(slot).bytes += entry.body_bytes();
         self.stand_up(slot, now.tick);
         slot
     }
@@ -264,6 +266,8 @@ impl State {
     /// Takes a job out of the index.
     fn remove(&mut self, slot: u32) {
         self.stand_down(slot);
+        let bytes = self.arena[slot].body_bytes();
+        self.orders_mut(slot).bytes -= bytes;
         self.forget(slot);
     }
 
@@ -310,6 +314,9 @@ impl State {
                 return Ok(Outcome::Stale);
             }
             self.step(slot, &self.life(slot), &made.event, now)?;
+            let (orders, was) = (self.orders_of(slot), self.arena[slot].body_bytes());
+            let is = rewritten.body_bytes as u64;
+            orders.settings.check_bytes(&orders.name, orders.bytes, was, is)?;
             self.space.check_growth()?;
         }
         let was = self.make_rewritten(slot, made, rewritten, now)?;
@@ -496,9 +503,7 @@ impl State {
     fn rewrite(&mut self, slot: u32, cold: Rewritten) {
         let number = self.arena[slot].number;
         let place = self.put_cold(number, cold.decided, &cold.payload, cold.check);
-        let old = std::mem::replace(&mut self.arena[slot].cold, place);
-        self.segments.died(old);
-        self.segments.born(place);
+        self.give_body(slot, place, cold.body_bytes);
         self.arena[slot].set_own_target(cold.own.as_ref().is_some_and(|own| own.target.is_some()));
         if cold.own.is_some() || self.arena[slot].more != NO_MORE {
             self.more_mut(slot).own = cold.own;

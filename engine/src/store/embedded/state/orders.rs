@@ -107,6 +107,8 @@ pub(crate) struct Orders {
     pub(crate) bucket: Bucket,
     /// Jobs ever added.
     pub(crate) added: u64,
+    /// What the bodies of its jobs take together.
+    pub(crate) bytes: u64,
     /// All jobs up to this number are gone, though not all of them are freed yet.
     pub(crate) gone_through: u64,
     /// Jobs that are gone and not freed yet.
@@ -144,6 +146,7 @@ impl Orders {
             pause: Pause::No,
             bucket: Bucket::default(),
             added: 0,
+            bytes: 0,
             gone_through: 0,
             unfreed: 0,
             named: true,
@@ -334,6 +337,7 @@ impl Orders {
             counts: self.counts(),
             waiting: self.waiters.iter().map(|waiters| waiters.len() as u64).sum(),
             added: self.added,
+            bytes: self.settings.bytes_max.map(|_| self.bytes),
         }
     }
 

@@ -60,7 +60,7 @@ impl State {
         {
             // An update: what moves is told by the hot record that follows.
             self.stand_down(slot);
-            self.point_to(slot, place);
+            self.give_body(slot, place, peek.body_bytes);
             self.arena[slot].set_own_target(own.as_ref().is_some_and(|own| own.target.is_some()));
             self.more_mut(slot).own = own;
             self.stand_up(slot, now.tick);
@@ -73,7 +73,8 @@ impl State {
         if decided.added > 0 {
             self.orders(topic).added = decided.added;
         }
-        let entry = Entry::new(number, self.hasher.hash(&id), topic, place);
+        let mut entry = Entry::new(number, self.hasher.hash(&id), topic, place);
+        entry.set_body_bytes(peek.body_bytes);
         self.enter(entry, Life::new(base, peek.priority, peek.held), own, now);
         Ok(())
     }
@@ -148,8 +149,12 @@ impl State {
         self.kv.restore(stored.key.into(), value, stored.version, end);
     }
 
-    /// Notes that a record lies elsewhere now; answers whether anything lay at the old place.
+    /// Notes that a record lies elsewhere now; answers whether anything lay at the old place. One of
+    /// another length is another record.
     pub(crate) fn moved(&mut self, number: u64, old: Place, new: Place) -> bool {
+        if old.len != new.len {
+            return false;
+        }
         let Some(slot) = self.numbered(number) else { return false };
         if self.arena[slot].cold == old {
             self.point_to(slot, new);
@@ -175,6 +180,15 @@ impl State {
             self.arena[slot].cold == place
                 || more != NO_MORE && self.mores.get(more).notes.contains(&place)
         })
+    }
+
+    /// Has a job lie elsewhere, with a body of so many bytes.
+    pub(super) fn give_body(&mut self, slot: u32, place: Place, bytes: usize) {
+        let was = self.arena[slot].body_bytes();
+        self.point_to(slot, place);
+        self.arena[slot].set_body_bytes(bytes);
+        let orders = self.orders_mut(slot);
+        orders.bytes = orders.bytes - was + bytes as u64;
     }
 
     fn point_to(&mut self, slot: u32, place: Place) {

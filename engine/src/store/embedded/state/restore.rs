@@ -52,7 +52,8 @@ impl State {
         self.log.begin_step(job.log_bytes());
         let topic = topic.unwrap_or_else(|| self.topic_for(&new.topic));
         let number = self.next_number;
-        let entry = Entry::new(number, new.hash, topic, self.log_born(job, payload, topic));
+        let mut entry = Entry::new(number, new.hash, topic, self.log_born(job, payload, topic));
+        entry.set_body_bytes(new.body_bytes);
         let life = restored_life(&job.whole, now);
         self.log_life(number, &life, now);
         let slot = self.enter(entry, life, new.own.clone(), now);

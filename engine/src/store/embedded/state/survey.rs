@@ -11,7 +11,15 @@ pub(crate) struct Indexed<'a> {
     pub(crate) id: IdHash,
     pub(crate) topic: &'a Topic,
     pub(crate) cold: Place,
+    /// How large its body is, if that is known.
+    body_bytes: Option<u64>,
     pub(crate) notes: &'a [Place],
+}
+
+impl Indexed<'_> {
+    pub(crate) fn is_missized(&self, body_bytes: usize) -> bool {
+        self.body_bytes.is_some_and(|bytes| bytes != body_bytes as u64)
+    }
 }
 
 impl State {
@@ -23,6 +31,7 @@ impl State {
             id: entry.id,
             topic: &self.orders_of(slot).name,
             cold: entry.cold,
+            body_bytes: (entry.beside() > 0).then(|| entry.body_bytes()),
             notes: match entry.more {
                 NO_MORE => &[],
                 more => &self.mores.get(more).notes,

@@ -88,6 +88,29 @@ impl Link {
         self.send(request, false).await
     }
 
+    /// Several commands, sent at once; each has its own answer.
+    pub(super) async fn call_all(&self, commands: &redis::Pipeline) -> Vec<Result<Value, Fault>> {
+        let alike = |fault: Fault| vec![Err(fault); commands.len()];
+        let (number, node, conn) = match self.up().await {
+            Ok(up) => up,
+            Err(fault) => return alike(fault),
+        };
+        let answers = conn.clone().send_packed_commands(commands, 0, commands.len()).await;
+        let answers = match answers {
+            Ok(answers) => answers,
+            Err(error) => {
+                let fault = Fault::read(&error, &node);
+                self.heed(number, &fault);
+                return alike(fault);
+            }
+        };
+        let read = |answer: Value| {
+            let answer = answer.extract_error().map_err(|error| Fault::read(&error, &node));
+            answer.inspect_err(|fault| self.heed(number, fault))
+        };
+        answers.into_iter().map(read).collect()
+    }
+
     /// One command for a key that this server is being given.
     pub(super) async fn call_asking(&self, request: Request<'_>) -> Result<Value, Fault> {
         self.send(request, true).await

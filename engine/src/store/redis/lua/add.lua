@@ -6,7 +6,8 @@
 -- Answers  the clock, then of each job: `n`ew or `p` (replaced) and number; `k`ept, or `a`dded by this very
 --          call when it was made before, number and job; `x` already there; `o`ther topic that has the id,
 --          its name; `u`nknown: this call's job is not there, or no more; `w`rong: the topic is spread over
---          another number of parts; `l`imit: the topic has as many jobs as it may, how many (4 bytes)
+--          another number of parts; `l`imit: the topic has as many jobs as it may, how many (4 bytes); `m`ore
+--          bytes of bodies than the topic may have, how many
 do
 -- On conflict (`r`eject, `k`eep, `p` replace; `f` only finds what this very call added), `a`t or `d`elay,
 -- milliseconds, priority, flags, 1 if held, own ttr, the call's nonce, over how many parts the topic is
@@ -27,7 +28,7 @@ end
 
 local function parts_of(topic, tno)
   if not parts[topic] then
-    if tno then read_ahead(of_topic(tno, 's'), { 'partitions', 'jobs_max' }) end
+    if tno then read_ahead(of_topic(tno, 's'), { 'partitions', 'jobs_max', 'bytes_max', 'bytes' }) end
     parts[topic] = tno and tonumber(hget(of_topic(tno, 's'), 'partitions') or 1) or 1
   end
   return parts[topic]
@@ -41,6 +42,15 @@ local function is_full(tno)
     room[tno] = most and most - jobs_of(tno) or false
   end
   return room[tno] and room[tno] <= 0
+end
+
+-- The limit that a new body, in place of that of a job or beside the others, would make a topic go beyond.
+local function too_heavy(tno, same, tail)
+  local s = tno and of_topic(tno, 's')
+  local most = s and hget(s, 'bytes_max')
+  if not most then return nil end
+  local grows = body_bytes(tail, 1) + (same and grown(hget(JOBS, same), nil) or 0)
+  return grows > 0 and (hget(s, 'bytes') or 0) + grows > tonumber(most) and most
 end
 
 local function add(at)
@@ -57,12 +67,16 @@ local function add(at)
   if same then
     if on_conflict == 'r' then return 'x' end
     if on_conflict == 'k' then return 'k' .. same .. hget(JOBS, same) end
+  elseif is_full(tno) then
+    return 'l' .. pack('>I4', hget(of_topic(tno, 's'), 'jobs_max'))
+  end
+  local beyond = too_heavy(tno, same, tail)
+  if beyond then return 'm' .. beyond end
+  if same then
     -- Whether there is room is asked before that changes it, and does not matter.
     is_full(tno)
     remove(load(same))
     how, all = 'p', hget(IDS, id)
-  elseif is_full(tno) then
-    return 'l' .. pack('>I4', hget(of_topic(tno, 's'), 'jobs_max'))
   end
   if how == 'n' and tno and room[tno] then room[tno] = room[tno] - 1 end
   if not topics[topic] then
@@ -79,8 +93,9 @@ local function add(at)
     zadd(of_topic(tno, 'o'), due, number)
   end
   stand(j)
-  hset(JOBS, number,
-    pack(HEAD, j.st, flags, priority, due, 1, 0, 0, 0, j.at, ttr, tno, now, nonce) .. tail)
+  local bytes = pack(HEAD, j.st, flags, priority, due, 1, 0, 0, 0, j.at, ttr, tno, now, nonce) .. tail
+  hset(JOBS, number, bytes)
+  weigh(tno, nil, bytes)
   hset(IDS, id, (all or '') .. marks[tno] .. number)
   return how .. number
 end

@@ -19,6 +19,8 @@ do
 local PAGE = 200
 -- No more dead jobs than these are counted by error at once.
 local DEAD_MOST = 2000
+-- The bodies of no more jobs than these are weighed at once.
+local BYTES_MOST = 10000
 -- Of the call under way.
 local repairs, faults, found
 
@@ -269,6 +271,16 @@ local function check_errors(tno, where)
   end
 end
 
+local function check_bytes(tno, where)
+  local s = of_topic(tno, 's')
+  local most, there = unpack(call('HMGET', s, 'bytes_max', 'bytes'))
+  if not most or jobs_of(tno) > BYTES_MOST then return end
+  local right = bytes_of(tno)
+  if right == tonumber(there or -1) then return end
+  fault('bytes_miscounted', where .. ' has ' .. text(right) .. ' bytes of bodies, not ' .. (there or 'none'),
+    function() call('HSET', s, 'bytes', text(right)) end)
+end
+
 local function orders_of(tno)
   for _, order in ipairs(ORDERS) do found[#found + 1] = order end
   for _, to in ipairs(call('SMEMBERS', of_topic(tno, 'yd'))) do found[#found + 1] = 'y:' .. to end
@@ -283,8 +295,8 @@ local function check_rest(tno)
     end
   end
   check_errors(tno, where)
-  local jobs = 0
-  for _, order in ipairs({ 'd', 'r', 'h', 'o' }) do jobs = jobs + call('ZCARD', of_topic(tno, order)) end
+  check_bytes(tno, where)
+  local jobs = jobs_of(tno)
   if tonumber(call('HGET', of_topic(tno, 's'), 'added') or 0) < jobs then
     fault('counter_behind', where .. ' has more jobs than were ever added',
       function() call('HSET', of_topic(tno, 's'), 'added', jobs) end)

@@ -2,7 +2,7 @@
 --
 -- ARGV[3…] of each job: `k`eep, `b` (keep, and give a token of the rate back) or `g`one, number,
 --          version, job
--- Answers  of each job: 1, or 0 if it has changed meanwhile
+-- Answers  of each job: 1; 0 if it has changed meanwhile; 2 if its topic has no room for its new body
 do
 local function give_token_back(tno)
   local s = of_topic(tno, 's')
@@ -14,6 +14,15 @@ local function give_token_back(tno)
   call('HSET', s, 'full_us', text(us), 'full_ns', text(ns))
 end
 
+-- Whether a body has grown so much that its topic has no room for it.
+local function is_too_heavy(tno, was, is)
+  local s = of_topic(tno, 's')
+  local most = hget(s, 'bytes_max')
+  if not most then return false end
+  local grows = grown(was, is)
+  return grows > 0 and (hget(s, 'bytes') or 0) + grows > tonumber(most)
+end
+
 local function commit(at)
   local how, number, version, new = unpack(ARGV, at, at + 3)
   local was = load(number)
@@ -22,6 +31,9 @@ local function commit(at)
     remove(was)
     drop_if_nothing(was.tno)
   else
+    local old = hget(JOBS, number)
+    if is_too_heavy(was.tno, old, new) then return 2 end
+    weigh(was.tno, old, new)
     move(was, parse(number, new))
     if how == 'b' then give_token_back(was.tno) end
   end

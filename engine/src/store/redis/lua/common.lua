@@ -15,7 +15,8 @@
 --   ready   set: topics with ready jobs
 --   wall, tick  zset: topics by when the clock next brings them something, or earlier
 -- Keys of a topic, which begin with `t` and its number:
---   s       hash: what is known of it
+--   s       hash: what is known of it; `bytes` of it is how much the bodies of its jobs take, of those
+--           topics alone that have a limit of it
 --   d r h v x f  zset: jobs delayed, in retry, held, reserved, dead, finished, in their order
 --   y0 y1   zset: places of ready jobs without and with a target of their own
 --   y:DEST  zset: places of those for one destination   yd  set: these destinations
@@ -169,6 +170,24 @@ end
 
 local function save(j) hset(JOBS, j.n, stored(j)) end
 
+-- Where the id of a stored job begins, with its length.
+local ID_AT = 71
+
+-- A job that cannot be read weighs nothing: it is not to keep others from anything.
+local function weight(bytes)
+  local fine, weight = pcall(body_bytes, bytes, ID_AT)
+  return fine and weight or 0
+end
+
+-- How much more the one body takes than the other; either may not be there.
+local function grown(was, is) return (is and weight(is) or 0) - (was and weight(was) or 0) end
+
+-- Has a topic take so much more or less, if that is counted.
+local function weigh(tno, was, is)
+  local s = of_topic(tno, 's')
+  if hget(s, 'bytes') then hincr(s, 'bytes', grown(was, is)) end
+end
+
 -- An entry that stands for no job.
 local function drop_stray(key, member)
   zrem(key, member)
@@ -291,6 +310,7 @@ end
 local function remove(j)
   leave(j)
   if not waits(j) then zrem(of_topic(j.tno, 'o'), j.n) end
+  weigh(j.tno, hget(JOBS, j.n), nil)
   hdel(JOBS, j.n)
   local all, this = hget(IDS, j.id), entry(j)
   if all == this then
@@ -323,6 +343,20 @@ local function jobs_of(tno)
   local jobs = 0
   for _, kind in ipairs({ 'd', 'r', 'h', 'o' }) do jobs = jobs + call('ZCARD', of_topic(tno, kind)) end
   return jobs
+end
+
+-- What the bodies of a topic's jobs take, looked at one by one.
+local function bytes_of(tno)
+  local sum = 0
+  for _, kind in ipairs({ 'd', 'r', 'h', 'o' }) do
+    local from, found = 0, nil
+    repeat
+      found = call('ZRANGE', of_topic(tno, kind), from, from + PART - 1)
+      from = from + PART
+      for _, number in ipairs(found) do sum = sum + grown(nil, call('HGET', JOBS, number)) end
+    until #found < PART
+  end
+  return sum
 end
 
 local function drop_now(tno)

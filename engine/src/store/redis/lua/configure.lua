@@ -16,7 +16,7 @@ register('configure', ALWAYS, function()
   write()
   local s = of_topic(tno, 's')
   local DERIVED = { 'settings', 'to', 'ttr', 'timeout', 'gap_us', 'gap_ns', 'room_us', 'room_ns', 'concurrency',
-    'retain', 'retain_dead', 'archive', 'partitions', 'jobs_max' }
+    'retain', 'retain_dead', 'archive', 'partitions', 'jobs_max', 'bytes_max' }
 
   local function refit(us, ns)
     local full = call('HMGET', s, 'full_us', 'full_ns')
@@ -41,8 +41,14 @@ register('configure', ALWAYS, function()
 
   if what == 'spread' and has_jobs(tno) then return -1 end
   if what == 'set' or what == 'spread' then
-    call('HDEL', s, unpack(DERIVED))
+    local bytes = false
+    for i = 6, #ARGV, 2 do
+      -- Before anything is written: as long as nothing is, a call that takes too long can be ended.
+      if ARGV[i] == 'bytes_max' then bytes = call('HGET', s, 'bytes') or text(bytes_of(tno)) end
+    end
+    call('HDEL', s, 'bytes', unpack(DERIVED))
     for i = 6, #ARGV, 2 do call('HSET', s, ARGV[i], ARGV[i + 1]) end
+    if bytes then call('HSET', s, 'bytes', bytes) end
     if ARGV[5] ~= '' then call('HSET', s, 'settings', ARGV[5]) end
     local us, ns, keeps = unpack(call('HMGET', s, 'room_us', 'room_ns', 'retain_dead'))
     if us then refit(us, ns) end
@@ -62,7 +68,7 @@ register('configure', ALWAYS, function()
     tell_ready(tno)
   else
     clear()
-    if gone == 0 and what == 'forget' then call('HDEL', s, 'paused', unpack(DERIVED)) end
+    if gone == 0 and what == 'forget' then call('HDEL', s, 'paused', 'bytes', unpack(DERIVED)) end
   end
   drop_if_nothing(tno)
   return gone

@@ -16,6 +16,7 @@ local function restore(at)
   if not waits(j) then zadd(of_topic(tno, 'o'), j.due, j.n) end
   stand(j)
   save(j)
+  weigh(tno, nil, bytes)
   hset(IDS, id, (all or '') .. entry(j))
   hincr(of_topic(tno, 's'), 'added', 1)
   return 1

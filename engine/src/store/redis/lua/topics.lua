@@ -2,7 +2,7 @@
 --
 -- ARGV[3]  `one` and the topic; or `page`, from and to which name, at most so many; or `sum`
 -- Answers  the clock, then of each topic: name, settings, when its pause ends (or `ever`) or empty, jobs
---          added, how many are delayed, in retry, held, ready, urgent, reserved, dead, finished. Of
+--          added, bytes of bodies if there is a limit of them or empty, how many are delayed, in retry, held, ready, urgent, reserved, dead, finished. Of
 --          `sum`, how many topics there are, and these counts over all
 register('topics', ALWAYS, function()
   local answers = { clock }
@@ -22,8 +22,9 @@ register('topics', ALWAYS, function()
   local function shown(name)
     local tno = number_of(name)
     if not tno then return end
-    local settings, paused, added = unpack(call('HMGET', of_topic(tno, 's'), 'settings', 'paused', 'added'))
-    answers[#answers + 1] = { name, settings or '', paused or '', added or '0', counts(tno) }
+    local settings, paused, added, bytes =
+      unpack(call('HMGET', of_topic(tno, 's'), 'settings', 'paused', 'added', 'bytes'))
+    answers[#answers + 1] = { name, settings or '', paused or '', added or '0', bytes or '', counts(tno) }
   end
 
   if ARGV[3] == 'one' then

@@ -1,6 +1,6 @@
 //! One example of each kind, byte for byte: whoever changes the format must mean to.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use super::super::part::put_repeat;
@@ -269,6 +269,7 @@ fn each_flag_of_a_topic_means_its_own_field() {
         settings.jobs_max = NonZeroU32::new(7);
     };
     with(both, "0006 0c 02 07");
+    with(|settings| settings.bytes_max = NonZeroU64::new(1 << 40), "0006 10 808080808020");
     with(|settings| settings.confirm = Some(Confirm::Delivery), "8000");
     with(|settings| settings.confirm = Some(Confirm::Finish), "0001");
     with(|settings| settings.timeout = Some(Ttr::DEFAULT), "0008 e0d403");
@@ -311,6 +312,7 @@ fn a_topic() {
         archive: Some(Archive::Files),
         partitions: Partitions::new(16).ok(),
         jobs_max: None,
+        bytes_max: None,
     };
     let pause = StoredPause::Until(time(1_790_000_000_000));
     golden(

@@ -324,6 +324,7 @@ impl Rng {
             concurrency: self.maybe(|rng| rng.non_zero(u32::MAX)),
             partitions: self.maybe(|rng| Partitions::new(rng.non_zero(256).get()).unwrap()),
             jobs_max: self.maybe(|rng| rng.non_zero(u32::MAX)),
+            bytes_max: self.maybe(|rng| rng.non_zero(u32::MAX).into()),
         };
         let until = StoredPause::Until(self.time());
         let pause = self.pick(&[StoredPause::No, until, StoredPause::Indefinitely]);

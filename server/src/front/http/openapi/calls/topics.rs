@@ -80,6 +80,10 @@ pub(super) fn calls() -> Vec<Operation> {
         "browseJobs",
         "A topic's jobs, page by page",
     )
+    .note(
+        "A call without bodies looks at 10,000 jobs at most. If a filter passes over as many, a page has fewer jobs \
+         than `limit`, even none, and a `cursor` to go on from.",
+    )
     .asks("state", "In this state.", named("State"), json!("delayed"))
     .asks("due_before", "Due before this.", named("Time"), json!("2099-12-01T00:00:00Z"))
     .asks("due_after", "Due at or after this.", named("Time"), json!("2026-01-01T00:00:00Z"))

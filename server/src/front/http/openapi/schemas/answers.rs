@@ -128,6 +128,7 @@ fn topics() -> Value {
         "counts": named("Counts"),
         "waiting": about("Calls that wait for its jobs.", large()),
         "added": about("Jobs added since it came to be.", large()),
+        "bytes": about("What the bodies of its jobs have together, if it has a `bytes_max`.", large()),
         "settings": named("TopicSettings"),
     });
     let error = object("", &["error", "count"], json!({"error": text(), "count": large()}));

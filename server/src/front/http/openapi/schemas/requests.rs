@@ -201,6 +201,8 @@ fn topics() -> Value {
     lines, or where to push them to.";
     const JOBS_MAX: &str = "The most jobs that it may have, in whatever state; more are refused as \
          `overloaded`.";
+    const BYTES_MAX: &str = "The most bytes that the bodies of its jobs may have together, in whatever \
+         state; what would make it more is refused as `overloaded`.";
     const PARTITIONS: &str = "Over how many parts of a shared store its jobs are spread, each with an \
          order and limits of its own; to be changed only while it has no jobs.";
     const RATE: &str = "So many hand-outs in so much time: `100` a second, `10/m`, `500/15m`; \
@@ -235,6 +237,7 @@ fn topics() -> Value {
             "rate": about(RATE, rate),
             "concurrency": about("So many handed out at once.", whole(1, u32::MAX.into())),
             "jobs_max": about(JOBS_MAX, whole(1, u32::MAX.into())),
+            "bytes_max": about(BYTES_MAX, with(large(), "minimum", 1.into())),
             "partitions": about(PARTITIONS, whole(1, 256)),
         })),
     })

@@ -8,9 +8,10 @@ use linger::topic::Topic;
 use serde_json::{Value, json};
 
 use super::{named, whole, with};
+use crate::front::http::read::DURATION_MAX;
 
-/// A number of days, hours and so on.
-pub(super) const NUMBER: &str = r"[0-9]{1,12}(\.[0-9]{1,9})?";
+/// A number of days, hours and so on: together they fit into the milliseconds that the server can count.
+pub(super) const NUMBER: &str = r"[0-9]{1,11}(\.[0-9]{1,9})?";
 /// No control character.
 const PLAIN: &str = r"[^\x00-\x1f\x7f-\x9f]";
 /// Neither a control character nor a blank.
@@ -50,10 +51,9 @@ pub(super) fn all() -> Value {
             "type": "string", "minLength": 1, "pattern": format!("^{NUMBER}$|^{}$", units()),
             "examples": ["30s", "2h30m"],
         },
-        // To the server any number of seconds is right that a `std::time::Duration` can hold.
         "Duration": length(
-            "A length of time",
-            json!({"minimum": 0, "exclusiveMaximum": (u64::MAX as f64)}),
+            "A length of time of up to 10,000,000 days",
+            json!({"minimum": 0, "maximum": DURATION_MAX.as_secs()}),
         ),
         "Ttr": length(
             "A time to run, above 0 and up to 7 days",
