@@ -6,7 +6,8 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 pub(crate) const HELP: &str = "\
-usage: linger-bench engine|http|grpc|beanstalk|push|redis [options]
+usage: linger-bench engine|http|grpc|beanstalk|push|redis|compare [options]
+       linger-bench plot FILE... [--out DIR] [--into FILE]
 
 engine     the embedded store, beside an engine without an index and beside the bare file
 http       the server over HTTP, beside a bare JSON echo
@@ -14,23 +15,43 @@ grpc       the same over gRPC, beside a bare echo of that and beside HTTP
 beanstalk  its beanstalkd port, beside beanstalkd and beside Redis with scripts
 push       what it pushes to webhooks and brokers, beside bare loops of the same clients
 redis      a store on Redis, beside a bare queue of scripts there and beside BullMQ
+compare    the server beside all peers that are installed, with the same work
+plot       tables and pictures of what `compare --json` has written
 
   --sizes LIST    with so many jobs waiting: 10k,1m,10m unless given; http 10k,10m; redis 100k, of
-                  which it tells the memory; all others 10k
+                  which it tells the memory; compare 10k,1m,5m,10m, of which peers have 5m at
+                  most, or 100k if it is to be quick; all others 10k
   --only LIST     only these parts: keep, rates, lateness, stalls; the servers have rates and lateness,
-                  redis has keep, rates, lateness and takeover
+                  redis has keep, rates, lateness and takeover, compare has keep, rates and lateness
   --rates TEXT    of the rates only those whose names have this in them
   --quick         shorter rounds
   --smoke         next to nothing, to see that it runs
   --folder DIR    where to put the stores; else the system's temporary folder
   --json FILE     the figures for programs, too
   --linger FILE   this server is measured, and not the one of this tree
+  --peers LIST    compare only with these: beanstalkd, redis, postgres, rabbitmq, lmstfy, faktory, asynq,
+                  bullmq, nats, celery
+  --out DIR       where plot puts the pictures; else there are the tables alone
+  --into FILE     plot puts the tables into this document, between <!-- compare --> and <!-- /compare -->
   --beanstalkd FILE, --redis FILE
                   these programs are run; else those in PATH or in target/tools/bin
 ";
 
 /// What can be measured.
-const WHAT: &str = "`engine`, `http`, `grpc`, `beanstalk`, `push` or `redis`";
+const WHAT: &str = "`engine`, `http`, `grpc`, `beanstalk`, `push`, `redis`, `compare` or `plot`";
+
+const PEERS: [&str; 10] = [
+    "beanstalkd",
+    "redis",
+    "postgres",
+    "rabbitmq",
+    "lmstfy",
+    "faktory",
+    "asynq",
+    "bullmq",
+    "nats",
+    "celery",
+];
 
 const PARTS: &str = "keep, rates, lateness, stalls or takeover";
 
@@ -42,6 +63,13 @@ pub(crate) enum Command {
     Beanstalk(Box<Args>),
     Push(Box<Args>),
     Redis(Box<Args>),
+    Compare(Box<Args>),
+    /// Shows what was measured before.
+    Plot {
+        files: Vec<PathBuf>,
+        out: Option<PathBuf>,
+        into: Option<PathBuf>,
+    },
     /// A store in a process of its own, to be watched and killed.
     Child {
         folder: PathBuf,
@@ -61,6 +89,8 @@ pub(crate) struct Args {
     pub(crate) linger: Option<PathBuf>,
     pub(crate) beanstalkd: Option<PathBuf>,
     pub(crate) redis: Option<PathBuf>,
+    /// Who is measured beside Linger; all, if none is named.
+    pub(crate) peers: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +160,17 @@ const SMOKE: Effort = Effort {
     lease: Duration::from_millis(500),
 };
 
+impl Effort {
+    /// Whether it may take hours.
+    pub(crate) fn is_full(self) -> bool {
+        self.name == FULL.name
+    }
+
+    pub(crate) fn is_quick(self) -> bool {
+        self.name == QUICK.name
+    }
+}
+
 pub(crate) fn parse() -> Result<Command, String> {
     read(lexopt::Parser::from_env()).map_err(|wrong| wrong.to_string())
 }
@@ -145,8 +186,10 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
         linger: None,
         beanstalkd: None,
         redis: None,
+        peers: Vec::new(),
     };
-    let mut command = None;
+    let (mut command, mut files) = (None, Vec::new());
+    let (mut out, mut into) = (None, None);
     while let Some(arg) = given.next()? {
         match arg {
             Long("help") | Short('h') => return Ok(Command::Help),
@@ -160,11 +203,15 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
             Long("linger") => args.linger = Some(given.value()?.into()),
             Long("beanstalkd") => args.beanstalkd = Some(given.value()?.into()),
             Long("redis") => args.redis = Some(given.value()?.into()),
+            Long("peers") => args.peers = list(&given.value()?.string()?, peer)?,
+            Long("out") => out = Some(given.value()?.into()),
+            Long("into") => into = Some(given.value()?.into()),
             Value(name) if command.is_none() && name == "child" => {
                 let folder = given.value()?.into();
                 return Ok(Command::Child { folder, segment_bytes: given.value()?.parse()? });
             }
             Value(name) if command.is_none() => command = Some(name.string()?),
+            Value(file) if command.as_deref() == Some("plot") => files.push(file.into()),
             other => return Err(other.unexpected()),
         }
     }
@@ -194,6 +241,14 @@ fn read(mut given: lexopt::Parser) -> Result<Command, lexopt::Error> {
             let sizes = sizes_of(&[100_000]);
             Ok(Command::Redis(Box::new(Args { sizes, ..args })))
         }
+        Some("compare") => {
+            let (few, many): (&[u64], &[u64]) =
+                (&[100_000], &[10_000, 1_000_000, 5_000_000, 10_000_000]);
+            let sizes = sizes_of(if args.effort.is_full() { many } else { few });
+            Ok(Command::Compare(Box::new(Args { sizes, ..args })))
+        }
+        Some("plot") if files.is_empty() => Err("say which files to plot".into()),
+        Some("plot") => Ok(Command::Plot { files, out, into }),
         Some(other) => Err(format!("there is no `{other}`; say {WHAT}").into()),
         None => Err(format!("say what to measure: {WHAT}").into()),
     }
@@ -211,6 +266,15 @@ fn part(text: &str) -> Result<Part, lexopt::Error> {
         "stalls" => Ok(Part::Stalls),
         "takeover" => Ok(Part::Takeover),
         _ => Err(format!("there is no part `{text}`; give {PARTS}").into()),
+    }
+}
+
+fn peer(text: &str) -> Result<String, lexopt::Error> {
+    match PEERS.contains(&text) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err(format!("there is no peer `{text}`; give some of {}", PEERS.join(", ")).into())
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The server's beanstalkd port, measured beside beanstalkd itself and beside Redis with scripts.
 
-mod client;
+pub(crate) mod client;
 mod lateness;
 mod peer;
 mod rates;

@@ -18,6 +18,18 @@ pub(crate) struct Taken {
     pub(crate) checkpoint: u64,
 }
 
+/// What the disk gives for a folder and all that is in it.
+pub(crate) fn allocated(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(file) if file.is_dir() => allocated(&entry.path()),
+        Ok(file) => file.blocks() * 512,
+        // It may be removed while we look.
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
+}
+
 pub(crate) fn taken(folder: &Path) -> io::Result<Taken> {
     let mut taken = Taken::default();
     for entry in fs::read_dir(folder)? {

@@ -5,6 +5,7 @@ mod bare;
 mod beanstalk;
 mod child;
 mod client;
+mod compare;
 mod consumer;
 mod disk;
 mod engine;
@@ -12,6 +13,7 @@ mod grpc;
 mod http;
 mod load;
 mod machine;
+mod plot;
 mod process;
 mod push;
 mod redis;
@@ -41,6 +43,10 @@ fn main() -> ExitCode {
         Ok(Command::Beanstalk(args)) => beanstalk::run(&args),
         Ok(Command::Push(args)) => push::run(&args),
         Ok(Command::Redis(args)) => redis::run(&args),
+        Ok(Command::Compare(args)) => compare::run(&args),
+        Ok(Command::Plot { files, out, into }) => {
+            plot::run(&files, out.as_deref(), into.as_deref())
+        }
         Ok(Command::Child { folder, segment_bytes }) => child::run(&folder, segment_bytes),
         Err(wrong) => {
             eprintln!("linger-bench: {wrong}; see linger-bench --help");

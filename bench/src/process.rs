@@ -31,6 +31,35 @@ pub(crate) fn cpu_of_process(id: u32) -> Duration {
     cpu_in(&fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default())
 }
 
+/// A process and all that descend from it.
+pub(crate) fn tree(id: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
+        let id: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()?;
+        Some((id, parent))
+    });
+    let all: Vec<(u32, u32)> = all.collect();
+    let mut tree = vec![id];
+    let mut at = 0;
+    while at < tree.len() {
+        let children = all.iter().filter(|(_, parent)| *parent == tree[at]).map(|(id, _)| *id);
+        tree.extend(children.collect::<Vec<_>>());
+        at += 1;
+    }
+    tree
+}
+
+/// Memory that processes have in use, in bytes; what they share is counted once.
+pub(crate) fn bytes_of(processes: &[u32]) -> u64 {
+    let of = |id: &u32| {
+        let text = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?.trim();
+        line.trim_end_matches(" kB").parse::<u64>().ok()
+    };
+    processes.iter().filter_map(of).sum::<u64>() * 1024
+}
+
 /// The time that the threads of this name have run for.
 pub(crate) fn cpu_of(name: &str) -> Duration {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return Duration::ZERO };

@@ -1,6 +1,6 @@
 //! What the server pushes, measured beside bare loops of the same clients.
 
-mod broker;
+pub(crate) mod broker;
 mod lateness;
 mod rates;
 mod sinks;

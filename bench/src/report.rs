@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::Result;
@@ -24,7 +25,7 @@ pub(crate) struct Row {
     pub(crate) budgets: Vec<Budget>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unit {
     PerSecond,
     Us,
@@ -241,7 +242,7 @@ fn budget(row: &Row, budget: Budget, names: Names) -> Option<String> {
     })
 }
 
-fn number(unit: Unit, value: f64) -> String {
+pub(crate) fn number(unit: Unit, value: f64) -> String {
     match unit {
         Unit::PerSecond if value >= 10_000.0 => format!("{:.0} k", value / 1000.0),
         Unit::PerSecond if value >= 1000.0 => format!("{:.1} k", value / 1000.0),
@@ -252,7 +253,7 @@ fn number(unit: Unit, value: f64) -> String {
     }
 }
 
-fn suffix(unit: Unit) -> &'static str {
+pub(crate) fn suffix(unit: Unit) -> &'static str {
     match unit {
         Unit::PerSecond => "/s",
         Unit::Us => " µs",

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use tempfile::TempDir;
+
 use crate::args::{Args, size_text};
 use crate::report::{Budget, Names, Report, Row, Unit};
 use crate::spread::Spread;
@@ -16,10 +18,7 @@ pub(crate) fn run(
     peers: Vec<(&'static str, String)>,
     measure: impl FnOnce(&Path) -> Result<Vec<Row>>,
 ) -> Result<()> {
-    let folder = match &args.folder {
-        Some(folder) => tempfile::tempdir_in(folder)?,
-        None => tempfile::tempdir()?,
-    };
+    let folder = folder(args)?;
     let mut facts = machine::facts(folder.path());
     facts.push(("effort", args.effort.name.to_owned()));
     facts.extend(peers);
@@ -34,6 +33,14 @@ pub(crate) fn run(
         report.write_json(file)?;
     }
     Ok(())
+}
+
+/// A folder for all that is made, which goes with it.
+pub(crate) fn folder(args: &Args) -> Result<TempDir> {
+    Ok(match &args.folder {
+        Some(folder) => tempfile::tempdir_in(folder)?,
+        None => tempfile::tempdir()?,
+    })
 }
 
 /// What each rate costs at each size against the smallest.

@@ -119,13 +119,7 @@ impl Programs {
         ports: Ports,
         settings: &[&str],
     ) -> Result<Server> {
-        let durability = if durability == Durability::Sync { "sync" } else { "relaxed" };
-        let mut linger = self.linger.serve(store, settings);
-        linger.args(["--durability", durability]);
-        if ports == Ports::HttpAndBeanstalkd {
-            linger.args(["--beanstalkd", "127.0.0.1:0"]);
-        }
-        Linger::start(linger)
+        self.linger.start_with(store, durability, ports, settings)
     }
 }
 
@@ -141,6 +135,23 @@ impl Linger {
     /// Starts Linger on a store that is shared, with some settings of its own.
     pub(crate) fn start_on(&self, store: &str, settings: &[&str]) -> Result<Server> {
         Linger::start(self.serve(Path::new(store), settings))
+    }
+
+    /// Starts Linger on a store of its own, with some settings.
+    pub(crate) fn start_with(
+        &self,
+        store: &Path,
+        durability: Durability,
+        ports: Ports,
+        settings: &[&str],
+    ) -> Result<Server> {
+        let durability = if durability == Durability::Sync { "sync" } else { "relaxed" };
+        let mut linger = self.serve(store, settings);
+        linger.args(["--durability", durability]);
+        if ports == Ports::HttpAndBeanstalkd {
+            linger.args(["--beanstalkd", "127.0.0.1:0"]);
+        }
+        Linger::start(linger)
     }
 
     fn serve(&self, store: &Path, settings: &[&str]) -> Command {
@@ -232,6 +243,11 @@ impl Server {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(server)
+    }
+
+    /// The process and those that it has started.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        process::tree(self.process.id())
     }
 
     /// The time that it has run for.

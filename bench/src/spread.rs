@@ -1,10 +1,10 @@
 //! Several rounds of one figure.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Rounds of one figure: the middle one stands for it.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Spread(Vec<f64>);
 
 impl Spread {

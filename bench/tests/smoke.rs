@@ -198,3 +198,71 @@ fn a_store_on_redis_is_measured_beside_its_peers() {
         }
     }
 }
+
+/// What `compare` says of somebody in a row.
+fn compared(figures: &Figures, what: &str, class: &str, who: &str) -> Value {
+    let mut rows = figures.0["rows"].as_array().expect("there are rows").iter();
+    let is = |row: &&Value| row["class"] == class && row["what"].as_str() == Some(what);
+    let row = rows.find(is).unwrap_or_else(|| panic!("no row `{what}`, {class}"));
+    let mut all = row["figures"].as_array().expect("it has figures").iter();
+    let figure = all.find(|figure| figure["who"] == who);
+    figure.unwrap_or_else(|| panic!("nothing of {who} in {row}")).clone()
+}
+
+/// A figure; or, on a machine that is slow, that jobs were too late for one.
+fn is_figure(figure: &Value) -> bool {
+    let is_slow = |why: &str| ["only ", "does not take "].iter().any(|one| why.starts_with(one));
+    figure["rounds"][0].as_f64().is_some_and(f64::is_finite)
+        || figure["not"].as_str().is_some_and(is_slow)
+}
+
+#[test]
+fn everybody_is_given_the_same_work() {
+    let less = ["--peers", "beanstalkd,redis,postgres", "--rates", "pop and finish, 64"];
+    let figures = Figures::of_these("compare", &less);
+    let peers = [
+        ("beanstalkd", ["beanstalkd -f0", "beanstalkd -f50"]),
+        ("redis", ["Redis + Lua"; 2]),
+        ("postgres", ["PostgreSQL"; 2]),
+    ];
+    // `./test` fetches all but PostgreSQL.
+    let there = |program| match program {
+        "postgres" => !figures.0["machine"][program].as_str().unwrap().starts_with("not found"),
+        _ => figures.found(program),
+    };
+    let found = peers.map(|(program, names)| there(program).then_some(names));
+    for (at, class) in ["synced", "relaxed"].into_iter().enumerate() {
+        let mut all = vec!["Linger, HTTP", "Linger, beanstalkd port"];
+        all.extend(found.iter().flatten().map(|names| names[at]));
+        for what in [
+            "pop and finish, 64 connections",
+            "add, pop and finish, 64 connections each",
+            "lateness at 2000 due/s, 16 consumers, p99",
+            "500 due at once, the last finished",
+            "memory a job",
+            "disk a job",
+            "restart after kill -9",
+        ] {
+            for who in &all {
+                let figure = compared(&figures, what, class, who);
+                assert!(is_figure(&figure), "{what}, {class}: {figure}");
+            }
+        }
+    }
+}
+
+/// Apart from the others, since it takes seconds to start; for the same reason it has few rows.
+#[test]
+fn rabbitmq_is_given_the_same_work() {
+    let less = ["--peers", "rabbitmq", "--only", "rates,lateness", "--rates", "pop and finish, 64"];
+    let figures = Figures::of_these("compare", &less);
+    if !figures.found("rabbitmq") {
+        return;
+    }
+    for class in ["synced", "relaxed"] {
+        for what in ["pop and finish, 64 connections", "500 due at once, the last finished"] {
+            let figure = compared(&figures, what, class, "RabbitMQ");
+            assert!(is_figure(&figure), "{what}, {class}: {figure}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -10,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::work::{mix, now_ms, since_1970};
 
 /// What a job's body has.
-pub(super) const BODY_BYTES: usize = 200;
+pub(crate) const BODY_BYTES: usize = 200;
 const INPUT_BYTES: usize = 64 << 10;
 const DAY_S: u64 = 86_400;
 /// For how long a job is leased, in seconds.
@@ -22,7 +23,7 @@ const TIME_DIGITS: usize = 19;
 const ID_DIGITS: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speaks {
+pub(crate) enum Speaks {
     Beanstalk,
     /// By scripts.
     Redis,
@@ -30,29 +31,31 @@ pub(super) enum Speaks {
 
 /// Who is called.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
-    pub(super) address: SocketAddr,
-    pub(super) speaks: Speaks,
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) speaks: Speaks,
 }
 
 /// When a job that is put is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(crate) enum Due {
     Now,
     InDays,
+    /// After so many milliseconds, of which beanstalkd knows whole seconds only.
+    InMs(u64),
 }
 
 /// A job that was handed out.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     number: u64,
     /// What time its body says, in nanoseconds since 1970.
-    pub(super) at_ns: u64,
+    pub(crate) at_ns: u64,
 }
 
 /// One connection that puts and takes jobs of one tube. It panics if anything goes wrong, for then
 /// nothing measured is worth anything.
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     out: Vec<u8>,
     input: Vec<u8>,
@@ -69,7 +72,7 @@ struct Scripts {
 }
 
 /// A body of a job, JSON, that tells this time.
-pub(super) fn body(at_ns: u64) -> String {
+pub(crate) fn body(at_ns: u64) -> String {
     let mut text = format!(r#"{BODY_START}{at_ns:019}","note":""#);
     text.push_str(&"close unless paid ".repeat(10));
     text.truncate(BODY_BYTES - 2);
@@ -81,7 +84,7 @@ fn now_ns() -> u64 {
 }
 
 impl Client {
-    pub(super) async fn open(target: Target, tube: &str) -> Client {
+    pub(crate) async fn open(target: Target, tube: &str) -> Client {
         let stream = TcpStream::connect(target.address).await.expect("it listens");
         stream.set_nodelay(true).expect("it is TCP");
         let input = Vec::with_capacity(INPUT_BYTES);
@@ -122,29 +125,72 @@ impl Client {
         format!("*{count}\r\n$7\r\nEVALSHA\r\n$40\r\n{sha}\r\n{keys}").into_bytes()
     }
 
-    /// Puts so many jobs at once, the first of them number `first`.
-    pub(super) async fn put(&mut self, first: u64, count: u64, due: Due) {
-        let time = BODY_START.len()..BODY_START.len() + TIME_DIGITS;
-        write!(&mut self.body[time], "{:019}", now_ns()).expect(ROOM);
-        for n in first..first + count {
-            let delay_s = if due == Due::Now { 0 } else { DAY_S + mix(n) % (9 * DAY_S) };
-            if let Some(scripts) = &self.scripts {
-                let at = now_ms() + 1000 * delay_s;
-                self.out.extend_from_slice(&scripts.add);
-                write!(self.out, "$12\r\n{n:012}\r\n$13\r\n{at}\r\n$200\r\n").expect(ROOM);
-            } else {
-                write!(self.out, "put 0 {delay_s} {TTR_S} {BODY_BYTES}\r\n").expect(ROOM);
-            }
-            self.out.extend_from_slice(&self.body);
-            self.out.extend_from_slice(b"\r\n");
-        }
+    /// Puts so many jobs at once, the first of them number `first`. Their bodies tell this time.
+    pub(crate) async fn put(&mut self, first: u64, count: u64, due: Due) {
+        self.tell(now_ns());
+        (first..first + count).for_each(|n| self.write_put(n, due));
         self.send().await;
         let word: &[u8] = if self.scripts.is_some() { b":1" } else { b"INSERTED" };
         self.answers(count, word).await;
     }
 
+    /// The same, each job due by itself, and its body telling when; answers what they are called.
+    pub(crate) async fn put_named(
+        &mut self,
+        numbers: Range<u64>,
+        due: impl Fn(u64) -> Due,
+    ) -> Vec<u64> {
+        for n in numbers.clone() {
+            let (mut due, mut from_ns) = (due(n), now_ns());
+            match &mut due {
+                // It is told the time in milliseconds.
+                Due::InMs(_) if self.scripts.is_some() => from_ns -= from_ns % 1_000_000,
+                // To the nearest second, since it has no others.
+                Due::InMs(ms) => *ms = (*ms + 500) / 1000 * 1000,
+                Due::Now | Due::InDays => {}
+            }
+            let delay_ms = if let Due::InMs(ms) = due { ms } else { 0 };
+            self.tell(from_ns + delay_ms * 1_000_000);
+            self.write_put(n, due);
+        }
+        self.send().await;
+        let count = numbers.end - numbers.start;
+        if self.scripts.is_some() {
+            self.answers(count, b":1").await;
+            return numbers.collect();
+        }
+        let mut names = Vec::with_capacity(count as usize);
+        let number = |line: &[u8]| digits(line[b"INSERTED ".len()..].trim_ascii_end());
+        self.each_answer(count, b"INSERTED", |line| names.push(number(line))).await;
+        names
+    }
+
+    /// Has the bodies of the next jobs tell this time.
+    fn tell(&mut self, at_ns: u64) {
+        let time = BODY_START.len()..BODY_START.len() + TIME_DIGITS;
+        write!(&mut self.body[time], "{at_ns:019}").expect(ROOM);
+    }
+
+    fn write_put(&mut self, n: u64, due: Due) {
+        let delay_ms = match due {
+            Due::Now => 0,
+            Due::InDays => 1000 * (DAY_S + mix(n) % (9 * DAY_S)),
+            Due::InMs(ms) => ms,
+        };
+        if let Some(scripts) = &self.scripts {
+            let at = now_ms() + delay_ms;
+            self.out.extend_from_slice(&scripts.add);
+            write!(self.out, "$12\r\n{n:012}\r\n$13\r\n{at}\r\n$200\r\n").expect(ROOM);
+        } else {
+            let delay_s = delay_ms / 1000;
+            write!(self.out, "put 0 {delay_s} {TTR_S} {BODY_BYTES}\r\n").expect(ROOM);
+        }
+        self.out.extend_from_slice(&self.body);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
     /// Takes a job; waits for one for so long, unless it is Redis.
-    pub(super) async fn take(&mut self, wait_s: u32) -> Option<Taken> {
+    pub(crate) async fn take(&mut self, wait_s: u32) -> Option<Taken> {
         if self.scripts.is_some() { self.pop().await } else { self.reserve(wait_s).await }
     }
 
@@ -188,10 +234,14 @@ impl Client {
     }
 
     /// Deletes a job that was taken.
-    pub(super) async fn finish(&mut self, taken: Taken) {
+    pub(crate) async fn finish(&mut self, taken: Taken) {
         // What is left of the answer that had it.
         self.input.clear();
-        let number = taken.number;
+        self.delete(taken.number).await;
+    }
+
+    /// Deletes a job by what it is called.
+    pub(crate) async fn delete(&mut self, number: u64) {
         if let Some(scripts) = &self.scripts {
             self.out.extend_from_slice(&scripts.finish);
             write!(self.out, "$12\r\n{number:012}\r\n").expect(ROOM);
@@ -205,7 +255,7 @@ impl Client {
     }
 
     /// Stops beanstalkd from handing out jobs of a tube, or has it go on.
-    pub(super) async fn pause(&mut self, tube: &str, pause_s: u32) {
+    pub(crate) async fn pause(&mut self, tube: &str, pause_s: u32) {
         write!(self.out, "pause-tube {tube} {pause_s}\r\n").expect(ROOM);
         self.send().await;
         self.answers(1, b"PAUSED").await;
@@ -218,6 +268,11 @@ impl Client {
 
     /// Takes so many lines, each of which must begin so.
     async fn answers(&mut self, count: u64, word: &[u8]) {
+        self.each_answer(count, word, |_| {}).await;
+    }
+
+    /// The same, and has somebody see each.
+    async fn each_answer(&mut self, count: u64, word: &[u8], mut see: impl FnMut(&[u8])) {
         let mut at = 0;
         for _ in 0..count {
             let end = loop {
@@ -227,6 +282,7 @@ impl Client {
                 }
             };
             assert!(self.input[at..].starts_with(word), "the server says {}", self.said());
+            see(&self.input[at..end]);
             at = end;
         }
         self.input.drain(..at);

@@ -2,7 +2,7 @@
 
 mod kafka;
 mod nats;
-mod rabbitmq;
+pub(crate) mod rabbitmq;
 mod redis;
 
 use std::future::Future;
@@ -96,7 +96,7 @@ pub(super) fn bare<B: Broker>(programs: &crate::server::Programs, broker: &B) ->
 }
 
 /// Asks again and again until there is an answer: one that listens may not be ready yet.
-async fn until_ready<T, E, F>(mut ask: impl FnMut() -> F) -> Result<T>
+pub(crate) async fn until_ready<T, E, F>(mut ask: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = std::result::Result<T, E>>,
     E: std::error::Error + Send + Sync + 'static,

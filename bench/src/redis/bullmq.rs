@@ -46,7 +46,7 @@ impl BullMq {
     pub(super) fn serve(&self, redis: &Redis) -> Result<Server> {
         Server::start_at(|port| {
             let mut command = Command::new(&self.node);
-            command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("bullmq/serve.js"));
+            command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/bullmq/serve.js"));
             command.args([redis.port().to_string(), port.to_string()]);
             command.env("NODE_PATH", &self.modules);
             command
@@ -61,7 +61,7 @@ impl BullMq {
         at_once: usize,
         limit: Limit,
     ) -> Result<f64> {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("bullmq/load.js");
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/bullmq/load.js");
         let output = Command::new(&self.node)
             .arg(program)
             .arg(redis.port().to_string())

@@ -35,25 +35,7 @@ impl Broker for RabbitMq {
     }
 
     async fn start(program: &Path, folder: &Path) -> Result<RabbitMq> {
-        let epmd = tools::find("epmd").ok_or("RabbitMQ needs epmd, which was not found")?;
-        let epmd = Server::start_at(|port| {
-            let mut command = Command::new(epmd);
-            command.args(["-address", "127.0.0.1", "-port", &port.to_string()]);
-            // It does not like to be asked whether it listens.
-            command.stderr(Stdio::null());
-            command
-        })?;
-        let ports =
-            Ports { broker: free_port()?, epmd: epmd.address.port(), between: free_port()? };
-        let port = ports.broker;
-        std::fs::write(folder.join("plugins"), "[].")?;
-        let conf = format!("listeners.tcp.1 = 127.0.0.1:{port}\nlog.file = false\n");
-        std::fs::write(folder.join("rabbitmq.conf"), conf)?;
-        let mut command = Command::new(program);
-        // It has scripts around it, which would outlive it or be outlived.
-        command.env("RUNNING_UNDER_SYSTEMD", "1").envs(env::of(folder, ports));
-        command.stderr(Stdio::null());
-        let server = Server::start_on(port, command)?;
+        let Served { server, epmd } = serve(program, folder, free_port()?, "")?;
         let url = url(&server);
         let connect = || Connection::connect(&url, ConnectionProperties::default());
         let connection = super::until_ready(connect).await?;
@@ -87,6 +69,34 @@ impl RabbitMq {
         let queue = self.channel.queue_declare(PLACE.into(), options, FieldTable::default());
         Ok(queue.await?.message_count().into())
     }
+}
+
+/// A RabbitMQ that listens, though it may not answer yet.
+pub(crate) struct Served {
+    pub(crate) server: Server,
+    pub(crate) epmd: Server,
+}
+
+/// Starts one in a folder, at a port, with some settings of its own. Its data is found again at the same
+/// port only.
+pub(crate) fn serve(program: &Path, folder: &Path, port: u16, settings: &str) -> Result<Served> {
+    let epmd = tools::find("epmd").ok_or("RabbitMQ needs epmd, which was not found")?;
+    let epmd = Server::start_at(|port| {
+        let mut command = Command::new(epmd);
+        command.args(["-address", "127.0.0.1", "-port", &port.to_string()]);
+        // It does not like to be asked whether it listens.
+        command.stderr(Stdio::null());
+        command
+    })?;
+    let ports = Ports { broker: port, epmd: epmd.address.port(), between: free_port()? };
+    std::fs::write(folder.join("plugins"), "[].")?;
+    let conf = format!("listeners.tcp.1 = 127.0.0.1:{port}\nlog.file = false\n{settings}");
+    std::fs::write(folder.join("rabbitmq.conf"), conf)?;
+    let mut command = Command::new(program);
+    // It has scripts around it, which would outlive it or be outlived.
+    command.env("RUNNING_UNDER_SYSTEMD", "1").envs(env::of(folder, ports));
+    command.stderr(Stdio::null());
+    Ok(Served { server: Server::start_on(port, command)?, epmd })
 }
 
 fn url(server: &Server) -> String {
