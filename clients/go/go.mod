@@ -1,0 +1,3 @@
+module linger.dev/go
+
+go 1.21
