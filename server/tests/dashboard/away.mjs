@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { button, open, picture, says, shut, tile, visit } from './browser.mjs';
-import { Server, until } from './server.mjs';
+import { Server, freePort, until } from './server.mjs';
 
 test('a server that goes away is told, and found again when it is back', async () => {
-  const server = await Server.start();
+  const server = await Server.start({ listen: `127.0.0.1:${await freePort()}` });
   await server.add({ topic: 'a', delay: '1h' });
   const page = await open(server.url);
   await says(tile(page, 'Delayed'), /^1$/);

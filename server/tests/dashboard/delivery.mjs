@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { LOOK, LOOKS, go, open, picture, says, shut } from './browser.mjs';
-import { Server, dead, receiver, until } from './server.mjs';
+import { Server, dead, freePort, receiver, until } from './server.mjs';
 
 test('delivery shows destinations, workers and what failed last', async () => {
   const hooks = await receiver();
@@ -106,14 +106,6 @@ test(
     await first.end();
   },
 );
-
-async function freePort() {
-  const listener = net.createServer();
-  await new Promise((resolve) => listener.listen(0, '127.0.0.1', resolve));
-  const { port } = listener.address();
-  await new Promise((resolve) => listener.close(resolve));
-  return String(port);
-}
 
 function canConnect(port) {
   return new Promise((resolve) => {

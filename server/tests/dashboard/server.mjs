@@ -2,8 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import http from 'node:http';
+import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -117,6 +119,20 @@ export class Server {
   job = (topic, id) =>
     this.call('GET', `/v1/topics/${encodeURIComponent(topic)}/jobs/${encodeURIComponent(id)}`);
   counts = async (topic) => (await this.topic(topic)).counts;
+}
+
+/** A port where nobody listens, below those that the system gives out: it stays free while a server is away. */
+export async function freePort() {
+  for (;;) {
+    const port = randomInt(15_000, 32_000);
+    const listener = net.createServer();
+    const isFree = await new Promise((resolve) =>
+      listener.on('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true)),
+    );
+    if (!isFree) continue;
+    await new Promise((resolve) => listener.close(resolve));
+    return String(port);
+  }
 }
 
 /** Takes what is pushed, and answers as the path says: `/ok`, `/500`, `/418`. */
