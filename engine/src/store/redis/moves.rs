@@ -251,7 +251,7 @@ impl Core {
             self.defaults().retain.map_or_else(Vec::new, |retain| arg(duration_ms(retain)));
         let mut args = vec![retain];
         for settle in &batch {
-            args.extend(key_args(&settle.key));
+            args.push(called(&settle.key));
             args.push(settle.lease.map_or_else(Vec::new, arg));
         }
         let again = args.clone();
@@ -601,6 +601,14 @@ pub(super) fn key_args(key: &Key) -> [Vec<u8>; 3] {
     match key {
         Key::Named(topic, id) => [b"k".into(), topic.as_str().into(), id.as_str().into()],
         Key::Number(number) => [b"n".into(), number.to_be_bytes().into(), Vec::new()],
+    }
+}
+
+/// The same in one, where there are many: each argument is work for Redis.
+fn called(key: &Key) -> Vec<u8> {
+    match key {
+        Key::Named(topic, id) => format!("k{topic}\n{id}").into_bytes(),
+        Key::Number(number) => [b"n".as_slice(), &number.to_be_bytes()].concat(),
     }
 }
 

@@ -41,14 +41,15 @@ local sorted, hashed, known, woken, lines, told, over, strays
 -- The keys that it names: of the bucket, and of topics.
 local JOBS, IDS, META, of_topics
 
-local function note(all, key, member, value)
+local function noted(all, key)
   local of = all[key]
   if not of then
     of = {}
     all[key] = of
   end
-  of[member] = value
+  return of
 end
+local function note(all, key, member, value) noted(all, key)[member] = value end
 
 local function zadd(key, score, member) note(sorted, key, member, score) end
 local function zrem(key, member) note(sorted, key, member, false) end
@@ -154,11 +155,12 @@ local function stored(j)
     .. pack('>I2', #j.to) .. j.to .. pack('>I2', #j.error) .. j.error .. j.rest
 end
 
--- What it takes to know whose a reserved job is, and to see it off.
-local GLANCE = '>BBxxxxxxxxxxxxxxxxxxxxI4xxxxxxxxI8xxxxxxxxI4xxxxxxxxxxxxxxxxI2c0Bc0'
+-- What it takes to know whose a reserved job is, and to see it off. What stands in between is read, too: to
+-- pass over a byte takes as long as to read a number.
+local GLANCE = '>BBI4I8I8I4I4I4I8I8I4I8I8I2c0Bc0'
 local function glance(number, bytes)
-  local j = { n = number }
-  j.st, j.flags, j.attempt, j.at, j.tno, j.id, j.hold = read(GLANCE, bytes)
+  local j, _ = { n = number }, nil
+  j.st, j.flags, _, _, _, j.attempt, _, _, j.at, _, j.tno, _, _, j.id, j.hold = read(GLANCE, bytes)
   return j
 end
 local function lease_of(j) return sub(j.hold, 1, 16) end
@@ -307,22 +309,27 @@ local function among(all, tno)
   end
 end
 
+-- Forgets that an id stands for this entry.
+local function drop_id(id, this)
+  local all = hget(IDS, id)
+  if all == this then
+    hdel(IDS, id)
+  elseif all then
+    for at = 1, #all, 12 do
+      if sub(all, at, at + 11) == this then
+        hset(IDS, id, sub(all, 1, at - 1) .. sub(all, at + 12))
+        break
+      end
+    end
+  end
+end
+
 local function remove(j)
   leave(j)
   if not waits(j) then zrem(of_topic(j.tno, 'o'), j.n) end
   weigh(j.tno, hget(JOBS, j.n), nil)
   hdel(JOBS, j.n)
-  local all, this = hget(IDS, j.id), entry(j)
-  if all == this then
-    hdel(IDS, j.id)
-  elseif all then
-    for at = 1, #all, 12 do
-      if sub(all, at, at + 11) == this then
-        hset(IDS, j.id, sub(all, 1, at - 1) .. sub(all, at + 12))
-        break
-      end
-    end
-  end
+  drop_id(j.id, entry(j))
 end
 
 local function waited_for(name)

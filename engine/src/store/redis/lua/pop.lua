@@ -14,8 +14,11 @@
 do
 -- No lease is stored that lasts longer than a ttr may be.
 local MOST = 604800000
--- Of the call under way; `ahead` is what was read of lines, `part` how much is read at once.
-local lane, most, room, opens, answers, count, ahead, part
+-- How a job begins that is reserved, and its hold: a token of 16 bytes, since when, for how long, whose.
+local AS_RESERVED, HOLD_BYTES = '\6', '\40'
+-- Of the call under way; `ahead` is what was read of lines, `part` how much is read at once, `changed` the
+-- jobs that are handed out.
+local lane, most, room, opens, answers, count, ahead, part, changed
 
 -- For how many there is room, if for some only.
 local function read_room(at)
@@ -37,6 +40,8 @@ local function topic(tno)
     t[name] = tonumber(t[name] or 0)
   end
   if t.concurrency then t.free = t.concurrency - call('ZCARD', of_topic(tno, 'v')) end
+  t.limited = t.free or t.paused or t.gap_us > 0 or t.gap_ns > 0
+  t.leases = {}
   return t
 end
 
@@ -50,6 +55,7 @@ local function next_token(t)
 end
 
 local function may_hand_out(t)
+  if not t.limited then return true end
   if t.paused and (t.paused == 'ever' or tonumber(t.paused) > tick) then return false end
   if t.free and t.free <= 0 then return false end
   if t.gap_us > 0 or t.gap_ns > 0 then
@@ -144,6 +150,16 @@ local function lease_ms(ttr, t)
   return math.min(math.min(ttr, tonumber(t.timeout or ARGV[10])) + grace, MOST)
 end
 
+-- What leases of the same length have in common: their end, what a job's hold says after the token, and where
+-- those that have them stand.
+local function lease_of_length(t, ttr)
+  local lease = { till = tick + lease_ms(ttr, t) * 1000, hold = pack('>I8I8', tick, ttr) .. ARGV[6] }
+  lease.reserved = noted(sorted, of_topic(t.tno, 'v'))
+  t.leases[ttr] = lease
+  wake('tick', lease.till, t.tno)
+  return lease
+end
+
 -- Takes a job out of the lines; where it goes.
 local function take(line, number, bytes)
   if byte(bytes, 2) % 2 == 1 then
@@ -151,30 +167,34 @@ local function take(line, number, bytes)
     leave_ready(j)
     return j.to
   end
-  local key = of_topic(line.t.tno, 'y0')
-  if not lines[key] then lines[key] = { tno = line.t.tno, tells = true } end
-  zrem(key, line.place)
-  return line.t.to
+  local t = line.t
+  if not line.left then
+    local key = of_topic(t.tno, 'y0')
+    if not lines[key] then lines[key] = { tno = t.tno, tells = true } end
+    line.left = noted(sorted, key)
+  end
+  line.left[line.place] = false
+  return t.to
 end
 
 local function hand_out(line)
   local t, number, bytes = line.t, line.numbers[line.at], line.jobs[line.at]
-  local version, attempt, hand_outs, reserves, ready_since, ttr = read('>I8I4I4I4I8I8', bytes, 15)
-  local id_end = 72 + read('>I2', bytes, 71)
-  local rest = id_end + 2 + byte(bytes, id_end + 1)
+  local version, attempt, hand_outs, reserves, ready_since, ttr, _, _, _, id_bytes =
+    read('>I8I4I4I4I8I8I4I8I8I2', bytes, 15)
+  local id_end = 72 + id_bytes
   if ARGV[7] ~= '0' then ttr = tonumber(ARGV[7]) end
   if ttr == 0 then ttr = tonumber(t.ttr or ARGV[8]) end
-  take_token(t)
+  if t.limited then take_token(t) end
   take_room(t, take(line, number, bytes))
   line.at = line.at + 1
   if t.free then t.free = t.free - 1 end
-  local till, lease = tick + lease_ms(ttr, t) * 1000, sub(ARGV[5], 16 * count + 1, 16 * count + 16)
-  zadd(of_topic(t.tno, 'v'), till, number)
-  wake('tick', till, t.tno)
-  bytes = char(RESERVED) .. sub(bytes, 2, 14)
-    .. pack('>I8I4I4I4I8', version + 1, attempt + 1, hand_outs + 1, reserves + 1, till) .. sub(bytes, 43, id_end)
-    .. char(40) .. lease .. pack('>I8I8', tick, ttr) .. ARGV[6] .. sub(bytes, rest)
-  hset(JOBS, number, bytes)
+  local lease = t.leases[ttr] or lease_of_length(t, ttr)
+  lease.reserved[number] = lease.till
+  bytes = AS_RESERVED .. sub(bytes, 2, 14)
+    .. pack('>I8I4I4I4I8', version + 1, attempt + 1, hand_outs + 1, reserves + 1, lease.till)
+    .. sub(bytes, 43, id_end) .. HOLD_BYTES .. sub(ARGV[5], 16 * count + 1, 16 * count + 16) .. lease.hold
+    .. sub(bytes, id_end + 2 + byte(bytes, id_end + 1))
+  changed[number] = bytes
   if not t.at then
     answers[5][#answers[5] + 1] = t.settings or ''
     t.at = #answers[5] - 1
@@ -218,7 +238,7 @@ register('pop', ALWAYS, function()
   lane, most, room = ARGV[3], tonumber(ARGV[4]), read_room(13 + ARGV[12])
   opens, answers, count, ahead = -1, { clock, '-1', '0', {}, {}, 0 }, 0, {}
   local topics, ran_out = asked_for()
-  part = math.ceil(most / math.max(#topics, 1))
+  part, changed = math.ceil(most / math.max(#topics, 1)), noted(hashed, JOBS)
   for _ = 1, most do
     local best = best_of(topics)
     if not best then break end
