@@ -2,7 +2,7 @@
 //! as long.
 
 use super::orders::DueKey;
-use super::{Entry, NO_MORE, Orders, State, spread};
+use super::{Beyond, Entry, Orders, State, spread};
 use crate::machine::State as At;
 use crate::store::embedded::index::{Arena, Table};
 use crate::time::Tick;
@@ -46,8 +46,8 @@ fn stand_all_delayed(arena: &Arena<Entry>, topics: &mut [Option<Orders>]) -> Vec
     for (slot, entry) in all(arena) {
         let orders = topics[entry.topic as usize].as_mut().expect("a job's topic is there");
         orders.bytes += entry.body_bytes();
-        match entry.plain_life().state {
-            At::Waiting { held: false, .. } if entry.more == NO_MORE => {
+        match (entry.plain_life().state, entry.beyond()) {
+            (At::Waiting { held: false, .. }, Beyond::Nothing | Beyond::Own(_)) => {
                 delayed[entry.topic as usize].push(DueKey::new(entry.due(), slot));
             }
             _ => rest.push(slot),

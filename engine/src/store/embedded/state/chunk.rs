@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::topics::stored_topic;
-use super::{Entry, More, NO_MORE, State};
+use super::{Beyond, Entry, More, State};
 use crate::machine::{Life, State as At};
 use crate::store::embedded::checkpoint::{Block, Manifest};
 use crate::store::embedded::codec::{
@@ -115,14 +115,22 @@ impl State {
                 put_varint(out, entry.beside());
             }
         };
-        if entry.more == NO_MORE {
+        if entry.beyond() == Beyond::Nothing {
             let held = matches!(entry.plain_life().state, At::Waiting { held: true, .. });
             put_flags(out, if held { HELD } else { 0 });
             put_time(out, entry.due());
             put_varint(out, entry.priority.into());
             return;
         }
-        let More { life, own, last_error, notes } = self.mores.get(entry.more);
+        let settings;
+        let More { life, own, last_error, notes } = match entry.beyond() {
+            Beyond::More(at) => self.mores.get(at),
+            Beyond::Own(at) => {
+                settings = More::new(entry.plain_life(), Some(self.owns.get(at).clone()));
+                &settings
+            }
+            Beyond::Nothing => unreachable!("it was written above"),
+        };
         let own_flag = if own.is_some() { OWN } else { 0 };
         put_flags(out, MORE | own_flag | if last_error.is_some() { ERROR } else { 0 });
         encode_life(life, now, out);
@@ -232,7 +240,9 @@ impl State {
         let error: Option<Arc<str>> =
             reader.option(flags & ERROR != 0, Reader::str)?.map(Arc::from);
         let slot = self.keep(entry, life, own);
-        self.more_mut(slot).last_error = error;
+        if error.is_some() {
+            self.more_mut(slot).last_error = error;
+        }
         for _ in 0..reader.varint()? {
             let note = place(reader)?;
             self.note(slot, note);

@@ -24,7 +24,7 @@ mod topics;
 pub(crate) use add::{Decision, Prepared};
 pub(crate) use backup::Begun;
 pub(crate) use chunk::{Copied, Cursor, Earlier};
-pub(crate) use entry::{Entry, IdHash, More, NO_MORE, Slab};
+pub(crate) use entry::{Beyond, Entry, IdHash, More, Owns, Slab};
 pub(crate) use orders::{Orders, SortKey, Stand};
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) use peek::Peeked;
@@ -90,6 +90,7 @@ pub(crate) struct State {
     space: Arc<Space>,
     arena: Arena<Entry>,
     mores: Slab,
+    owns: Owns,
     ids: Table,
     numbers: Table,
     pub(crate) next_number: u64,
@@ -204,6 +205,7 @@ impl State {
             space: around.space,
             arena: Arena::new(),
             mores: Slab::default(),
+            owns: Owns::default(),
             ids: Table::new(),
             numbers: Table::new(),
             next_number: 1,
@@ -253,14 +255,24 @@ impl State {
 
     /// Keeps a job that nothing can find yet.
     fn keep(&mut self, mut entry: Entry, life: Life, own: Option<Arc<Own>>) -> u32 {
-        let plain = entry.take_on(&life) && own.is_none();
         entry.set_own_target(own.as_ref().is_some_and(|own| own.target.is_some()));
-        if !plain {
-            let more = More { life, own, last_error: None, notes: Vec::new() };
-            entry.more = self.mores.insert(more);
-        }
+        let plain = entry.take_on(&life);
+        entry.set_beyond(if plain {
+            self.beyond_of(life, own)
+        } else {
+            Beyond::More(self.mores.insert(More::new(life, own)))
+        });
         self.segments.born(entry.cold);
         self.arena.insert(entry)
+    }
+
+    /// What is beyond the entry of a job with a plain life.
+    fn beyond_of(&mut self, life: Life, own: Option<Arc<Own>>) -> Beyond {
+        let Some(own) = own else { return Beyond::Nothing };
+        match self.owns.share(own) {
+            Ok(at) => Beyond::Own(at),
+            Err(own) => Beyond::More(self.mores.insert(More::new(life, Some(own)))),
+        }
     }
 
     /// Takes a job out of the index.
@@ -274,15 +286,19 @@ impl State {
     /// Takes a job out of the index that stands nowhere any more.
     fn forget(&mut self, slot: u32) {
         self.set_aside(slot, Then::Gone);
-        let Entry { id, number, more, cold, .. } = self.arena[slot];
+        let entry @ Entry { id, number, cold, .. } = self.arena[slot];
         let arena = &self.arena;
         self.ids.remove(id[0], |other| other == slot, |slot| arena[slot].id[0]);
         let rehash = |slot: u32| spread(arena[slot].number);
         self.numbers.remove(spread(number), |other| other == slot, rehash);
         self.segments.died(cold);
-        if more != NO_MORE {
-            for place in self.mores.remove(more).notes {
-                self.segments.died(place);
+        match entry.beyond() {
+            Beyond::Nothing => {}
+            Beyond::Own(at) => drop(self.owns.let_go(at)),
+            Beyond::More(at) => {
+                for place in self.mores.remove(at).notes {
+                    self.segments.died(place);
+                }
             }
         }
         self.arena.remove(slot);
@@ -504,10 +520,7 @@ impl State {
         let number = self.arena[slot].number;
         let place = self.put_cold(number, cold.decided, &cold.payload, cold.check);
         self.give_body(slot, place, cold.body_bytes);
-        self.arena[slot].set_own_target(cold.own.as_ref().is_some_and(|own| own.target.is_some()));
-        if cold.own.is_some() || self.arena[slot].more != NO_MORE {
-            self.more_mut(slot).own = cold.own;
-        }
+        self.set_own(slot, cold.own);
     }
 
     fn note(&mut self, slot: u32, place: Place) {
@@ -686,12 +699,7 @@ impl State {
     /// The job as it is now.
     pub(crate) fn snapshot(&self, slot: u32) -> Snapshot {
         let entry = &self.arena[slot];
-        let notes = match entry.more {
-            NO_MORE => Vec::new(),
-            more => {
-                self.mores.get(more).notes.iter().map(|note| self.segments.pin(*note)).collect()
-            }
-        };
+        let notes = self.notes(entry).iter().map(|note| self.segments.pin(*note)).collect();
         Snapshot {
             number: entry.number,
             life: self.life(slot),
@@ -703,48 +711,79 @@ impl State {
 
     pub(crate) fn life(&self, slot: u32) -> Life {
         let entry = &self.arena[slot];
-        match entry.more {
-            NO_MORE => entry.plain_life(),
-            more => self.mores.get(more).life.clone(),
+        match entry.beyond() {
+            Beyond::Nothing | Beyond::Own(_) => entry.plain_life(),
+            Beyond::More(at) => self.mores.get(at).life.clone(),
         }
     }
 
     fn set_life(&mut self, slot: u32, life: Life) {
         let entry = &mut self.arena[slot];
         let plain = entry.take_on(&life);
-        match entry.more {
-            NO_MORE if plain => {}
-            NO_MORE => {
-                let more = More { life, own: None, last_error: None, notes: Vec::new() };
-                entry.more = self.mores.insert(more);
-            }
-            more => self.mores.get_mut(more).life = life,
+        match entry.beyond() {
+            Beyond::Nothing | Beyond::Own(_) if plain => {}
+            Beyond::Nothing | Beyond::Own(_) => drop(self.make_more(slot, life)),
+            Beyond::More(at) => self.mores.get_mut(at).life = life,
         }
     }
 
     /// What there is beyond the entry, made if there was none.
     fn more_mut(&mut self, slot: u32) -> &mut More {
-        if self.arena[slot].more == NO_MORE {
-            let life = self.life(slot);
-            let more = More { life, own: None, last_error: None, notes: Vec::new() };
-            self.arena[slot].more = self.mores.insert(more);
-        }
         // What is beyond the entry is in its chunk of a checkpoint too.
         self.arena.touch(slot);
-        self.mores.get_mut(self.arena[slot].more)
+        match self.arena[slot].beyond() {
+            Beyond::More(at) => self.mores.get_mut(at),
+            Beyond::Nothing | Beyond::Own(_) => self.make_more(slot, self.life(slot)),
+        }
+    }
+
+    /// Has a job have more than an entry and settings; it must not yet.
+    fn make_more(&mut self, slot: u32, life: Life) -> &mut More {
+        let own = match self.arena[slot].beyond() {
+            Beyond::Own(at) => Some(self.owns.let_go(at)),
+            _ => None,
+        };
+        let at = self.mores.insert(More::new(life, own));
+        self.arena[slot].set_beyond(Beyond::More(at));
+        self.mores.get_mut(at)
     }
 
     fn own(&self, slot: u32) -> Option<&Own> {
-        match self.arena[slot].more {
-            NO_MORE => None,
-            more => self.mores.get(more).own.as_deref(),
+        match self.arena[slot].beyond() {
+            Beyond::Nothing => None,
+            Beyond::Own(at) => Some(self.owns.get(at)),
+            Beyond::More(at) => self.mores.get(at).own.as_deref(),
+        }
+    }
+
+    /// Gives a job other settings of its own.
+    fn set_own(&mut self, slot: u32, own: Option<Arc<Own>>) {
+        self.arena[slot].set_own_target(own.as_ref().is_some_and(|own| own.target.is_some()));
+        let was = self.arena[slot].beyond();
+        if let Beyond::More(at) = was {
+            self.mores.get_mut(at).own = own;
+            return;
+        }
+        if let Beyond::Own(at) = was {
+            self.owns.let_go(at);
+            self.arena[slot].set_beyond(Beyond::Nothing);
+        }
+        let is = self.beyond_of(self.life(slot), own);
+        self.arena[slot].set_beyond(is);
+    }
+
+    /// Where the entries of a job's history lie.
+    fn notes(&self, entry: &Entry) -> &[Place] {
+        match entry.beyond() {
+            Beyond::Nothing | Beyond::Own(_) => &[],
+            Beyond::More(at) => &self.mores.get(at).notes,
         }
     }
 
     fn last_error(&self, slot: u32) -> Option<Arc<str>> {
-        match self.arena[slot].more {
-            NO_MORE => None,
-            more => self.mores.get(more).last_error.clone(),
+        match self.arena[slot].beyond() {
+            Beyond::Nothing | Beyond::Own(_) => None,
+            Beyond::More(at) => self.mores.get(at).last_error.clone(),
         }
     }
 

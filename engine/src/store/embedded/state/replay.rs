@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Entry, NO_MORE, State};
+use super::{Beyond, Entry, State};
 use crate::machine::{Life, Owner, State as At};
 use crate::store::embedded::batch::{Decided, Found, Tag};
 use crate::store::embedded::codec::{
@@ -61,8 +61,7 @@ impl State {
             // An update: what moves is told by the hot record that follows.
             self.stand_down(slot);
             self.give_body(slot, place, peek.body_bytes);
-            self.arena[slot].set_own_target(own.as_ref().is_some_and(|own| own.target.is_some()));
-            self.more_mut(slot).own = own;
+            self.set_own(slot, own);
             self.stand_up(slot, now.tick);
             return Ok(());
         }
@@ -95,9 +94,7 @@ impl State {
         if let Some(error) = entry.error {
             self.change_error(slot, error);
         }
-        let known = self.arena[slot].more != NO_MORE
-            && self.mores.get(self.arena[slot].more).notes.contains(&place);
-        if !known {
+        if !self.notes(&self.arena[slot]).contains(&place) {
             self.note(slot, place);
         }
         Ok(())
@@ -160,10 +157,7 @@ impl State {
             self.point_to(slot, new);
             return true;
         }
-        if self.arena[slot].more == NO_MORE {
-            return false;
-        }
-        let more = self.arena[slot].more;
+        let Beyond::More(more) = self.arena[slot].beyond() else { return false };
         let notes = &mut self.mores.get_mut(more).notes;
         let Some(note) = notes.iter_mut().find(|note| **note == old) else { return false };
         *note = new;
@@ -176,9 +170,8 @@ impl State {
     /// Whether a job's record lies at this place.
     pub(crate) fn lies_at(&self, number: u64, place: Place) -> bool {
         self.numbered(number).is_some_and(|slot| {
-            let more = self.arena[slot].more;
-            self.arena[slot].cold == place
-                || more != NO_MORE && self.mores.get(more).notes.contains(&place)
+            let entry = &self.arena[slot];
+            entry.cold == place || self.notes(entry).contains(&place)
         })
     }
 

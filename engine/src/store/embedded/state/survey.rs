@@ -1,6 +1,6 @@
 //! The index as it is, for a check against what is stored.
 
-use super::{IdHash, NO_MORE, State};
+use super::{IdHash, State};
 use crate::job::Id;
 use crate::store::embedded::place::Place;
 use crate::topic::Topic;
@@ -32,10 +32,7 @@ impl State {
             topic: &self.orders_of(slot).name,
             cold: entry.cold,
             body_bytes: (entry.beside() > 0).then(|| entry.body_bytes()),
-            notes: match entry.more {
-                NO_MORE => &[],
-                more => &self.mores.get(more).notes,
-            },
+            notes: self.notes(entry),
         })
     }
 
