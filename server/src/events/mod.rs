@@ -42,8 +42,8 @@ use crate::store::Store;
 
 /// How long events are gathered before they are written.
 const GATHER: Duration = Duration::from_millis(20);
-/// The most that is written in one go.
-const BATCH_BYTES_MAX: usize = 512 << 10;
+/// The most events that are written in one go.
+const BATCH_EVENTS_MAX: usize = 2048;
 /// How many moves that nobody was told of are asked for at once.
 const MOVES_MAX: usize = 1000;
 /// At a stop: nothing happens any more when this long nothing comes.
@@ -355,17 +355,17 @@ impl Events {
             if !is_last {
                 tokio::time::sleep(GATHER).await;
             }
-            let (events, dropped) = self.recorder.take(spare.0);
+            let (events, dropped) = self.recorder.take(std::mem::take(&mut spare.0));
             let now = self.now();
-            let node = self.node.clone();
-            let formed = apart(move || {
-                let batches = batches(events, dropped, &mut names, spare.1, &node, now);
-                (batches, names)
-            });
-            let Ok((batches, known)) = formed.await else { return };
+            let named = apart(move || (named(events, dropped, &mut names, now), names));
+            let Ok((events, known)) = named.await else { return };
             names = known;
-            spare = (Vec::new(), Vec::new());
-            for batch in batches {
+            for events in in_parts(events) {
+                let (node, lines) = (self.node.clone(), std::mem::take(&mut spare.1));
+                let Ok(batch) = apart(move || Batch::of(events, lines, &node)).await else {
+                    return;
+                };
+                let Some(batch) = batch else { continue };
                 let count = batch.events.len() as u64;
                 match self.shelf.append(batch, now).await {
                     Ok(mut batch) => {
@@ -441,15 +441,8 @@ impl Names {
     }
 }
 
-/// What is to be written, in pieces of a bounded size; a gap is told first.
-fn batches(
-    mut events: Vec<Event>,
-    dropped: u64,
-    names: &mut Names,
-    mut lines: Vec<u8>,
-    node: &str,
-    now: Time,
-) -> Vec<Batch> {
+/// What is to be written, each with the name of its job; a gap is told first.
+fn named(mut events: Vec<Event>, dropped: u64, names: &mut Names, now: Time) -> Vec<Event> {
     if dropped > 0 {
         let gap = Event::new(now.as_ms(), Kind::Gap, Of::Nothing, Author::default());
         events.insert(0, Event { count: Some(dropped), ..gap });
@@ -466,30 +459,38 @@ fn batches(
             _ => names.see_to(event),
         }
     }
-    let at_once = BATCH_BYTES_MAX / 256;
-    let mut batches = Vec::with_capacity(events.len() / at_once + 1);
-    while !events.is_empty() {
-        let rest = events.split_off(events.len().min(at_once));
-        let lines = std::mem::take(&mut lines);
-        batches.extend(Batch::of(std::mem::replace(&mut events, rest), lines, node));
-    }
-    batches
+    events
+}
+
+/// The same in parts that are written one after the other.
+fn in_parts(events: Vec<Event>) -> impl Iterator<Item = Vec<Event>> {
+    // Most often they are one, which stays as it is.
+    let (whole, many) =
+        if events.len() <= BATCH_EVENTS_MAX { (Some(events), Vec::new()) } else { (None, events) };
+    let mut many = many.into_iter();
+    let parts = std::iter::from_fn(move || {
+        (many.len() > 0).then(|| many.by_ref().take(BATCH_EVENTS_MAX).collect())
+    });
+    whole.into_iter().chain(parts)
 }
 
 /// The same, with jobs added before anything else happens to them: whoever waits for a job may have it,
 /// and have told so, before the one who added it is answered.
 fn births_first(mut events: Vec<Event>) -> Vec<Event> {
     let is_birth = |event: &Event| matches!(event.kind, Kind::Added | Kind::Replaced);
-    if !events.iter().any(is_birth) {
+    // Most often there is nothing to see to: all are added, or none is.
+    let others = events.iter().position(|event| !is_birth(event)).unwrap_or(events.len());
+    if !events[others..].iter().any(is_birth) {
         return events;
     }
-    let mut first: HashMap<u64, usize> = HashMap::with_capacity(events.len());
+    let mut first: HashMap<u64, usize> = HashMap::with_capacity(events.len() - others);
     let mut order: Vec<usize> = (0..events.len()).map(|at| 2 * at + 1).collect();
     let mut is_right = true;
-    for (at, event) in events.iter().enumerate() {
+    for (at, event) in events.iter().enumerate().skip(others) {
         let Some(number) = event.number else { continue };
-        let earlier = *first.entry(number).or_insert(at);
-        if earlier < at && is_birth(event) {
+        if !is_birth(event) {
+            first.entry(number).or_insert(at);
+        } else if let Some(earlier) = first.get(&number) {
             order[at] = 2 * earlier;
             is_right = false;
         }
@@ -536,5 +537,18 @@ mod tests {
         let told = births_first(told).into_iter();
         let told: Vec<_> = told.map(|event| (event.kind, event.number.unwrap())).collect();
         assert_eq!(told, right);
+    }
+
+    #[test]
+    fn what_is_too_much_for_one_go_comes_in_parts_and_in_order() {
+        let events = |count: usize| {
+            let event = |at| Event::new(at, Kind::Added, Of::Nothing, Author::default());
+            (0..count as u64).map(event).collect()
+        };
+        let sizes = |count| in_parts(events(count)).map(|part| part.len()).collect::<Vec<_>>();
+        assert_eq!(sizes(BATCH_EVENTS_MAX), [BATCH_EVENTS_MAX]);
+        assert_eq!(sizes(BATCH_EVENTS_MAX * 2 + 1), [BATCH_EVENTS_MAX, BATCH_EVENTS_MAX, 1]);
+        let told = in_parts(events(5000)).flatten().map(|event| event.at_ms);
+        assert!(told.eq(0..5000));
     }
 }
