@@ -14,100 +14,114 @@ do
 -- spread.
 local NEW = '>c1c1I8I4BBI8c8I2'
 local HEAD = '>BBI4I8I8I4I4I4I8I8I4I8c8'
--- Of the call under way: the last job's number, the topics by name, how many are added to each, what
--- their numbers are in ids, over how many parts each is spread, and for how many jobs each has room.
-local seq, topics, added, marks, parts, room
+-- Of the call under way: the last job's number, topics by name, and what is noted of jobs and ids.
+local seq, topics, jobs, ids
+
+-- A topic that has a number: what it says, and where jobs stand that are added to it.
+local function know(t, tno)
+  local s = of_topic(tno, 's')
+  local found = call('HMGET', s, 'partitions', 'jobs_max', 'bytes_max', 'bytes')
+  t.tno, t.s, t.mark = tno, s, pack('>I4', tno)
+  t.parts, t.jobs_max, t.bytes_max, t.weighs = tonumber(found[1] or 1), found[2], found[3], found[4]
+  t.delayed, t.soonest = noted(sorted, of_topic(tno, 'd')), LAST
+end
+
+local function topic_of(name)
+  local t, tno = { added = 0, parts = 1 }, number_of(name)
+  if tno then know(t, tno) end
+  topics[name] = t
+  return t
+end
 
 -- The job that a topic has under an id, or the topic that alone may have it.
 local function conflicts(tno, all)
-  if not all then return nil, nil end
   local same = tno and among(all, tno)
   if same or ARGV[5] ~= '1' then return same, nil end
   return nil, hget(of_topic(read('>I4', all), 's'), 'name')
 end
 
-local function parts_of(topic, tno)
-  if not parts[topic] then
-    if tno then read_ahead(of_topic(tno, 's'), { 'partitions', 'jobs_max', 'bytes_max', 'bytes' }) end
-    parts[topic] = tno and tonumber(hget(of_topic(tno, 's'), 'partitions') or 1) or 1
-  end
-  return parts[topic]
-end
-
--- Whether a topic has no room for one job more. It is counted before this call changes anything in it.
-local function is_full(tno)
-  if not tno then return false end
-  if room[tno] == nil then
-    local most = hget(of_topic(tno, 's'), 'jobs_max')
-    room[tno] = most and most - jobs_of(tno) or false
-  end
-  return room[tno] and room[tno] <= 0
+-- For how many jobs a topic has room. It is counted before this call changes anything in it.
+local function room_of(t)
+  if not t.room then t.room = t.jobs_max - jobs_of(t.tno) end
+  return t.room
 end
 
 -- The limit that a new body, in place of that of a job or beside the others, would make a topic go beyond.
-local function too_heavy(tno, same, tail)
-  local s = tno and of_topic(tno, 's')
-  local most = s and hget(s, 'bytes_max')
-  if not most then return nil end
+local function too_heavy(t, same, tail)
   local grows = body_bytes(tail, 1) + (same and grown(hget(JOBS, same), nil) or 0)
-  return grows > 0 and (hget(s, 'bytes') or 0) + grows > tonumber(most) and most
+  return grows > 0 and (hget(t.s, 'bytes') or 0) + grows > tonumber(t.bytes_max) and t.bytes_max
+end
+
+-- Has a new job stand where it belongs; its state, and since when.
+local function stand_new(t, number, due, held, flags, priority, to)
+  if held == 0 and due > now then
+    t.delayed[number] = due
+    if due < t.soonest then
+      t.soonest = due
+      wake('wall', due, t.tno)
+    end
+    return DELAYED, 0
+  end
+  local j = { n = number, st = HELD, flags = flags, priority = priority, due = due, at = 0, tno = t.tno, to = to }
+  if held == 0 then
+    j.st, j.at = READY, tick
+    zadd(of_topic(t.tno, 'o'), due, number)
+  end
+  stand(j)
+  return j.st, j.at
 end
 
 local function add(at)
-  local topic, id, new, to, tail = unpack(ARGV, at, at + 4)
-  local on_conflict, kind, due, priority, flags, held, ttr, nonce, spread = read(NEW, new)
-  local tno, all = topics[topic] or number_of(topic), hget(IDS, id)
-  local how, same, other = 'n', conflicts(tno, all)
+  local id, to, tail = ARGV[at + 1], ARGV[at + 3], ARGV[at + 4]
+  local on_conflict, kind, due, priority, flags, held, ttr, nonce, spread = read(NEW, ARGV[at + 2])
+  local t, all = topics[ARGV[at]] or topic_of(ARGV[at]), hget(IDS, id)
+  local how, same, other = 'n', nil, nil
+  if all then same, other = conflicts(t.tno, all) end
   if on_conflict == 'f' then
     local bytes = same and hget(JOBS, same)
     return bytes and sub(bytes, 63, 70) == nonce and 'a' .. same .. bytes or 'u'
   end
-  if parts_of(topic, tno) ~= spread then return 'w' end
+  if t.parts ~= spread then return 'w' end
   if other then return 'o' .. other end
   if same then
     if on_conflict == 'r' then return 'x' end
     if on_conflict == 'k' then return 'k' .. same .. hget(JOBS, same) end
-  elseif is_full(tno) then
-    return 'l' .. pack('>I4', hget(of_topic(tno, 's'), 'jobs_max'))
+  elseif t.jobs_max and room_of(t) <= 0 then
+    return 'l' .. pack('>I4', t.jobs_max)
   end
-  local beyond = too_heavy(tno, same, tail)
+  local beyond = t.bytes_max and too_heavy(t, same, tail)
   if beyond then return 'm' .. beyond end
   if same then
     -- Whether there is room is asked before that changes it, and does not matter.
-    is_full(tno)
+    if t.jobs_max then room_of(t) end
     remove(load(same))
     how, all = 'p', hget(IDS, id)
+  elseif t.jobs_max then
+    t.room = t.room - 1
   end
-  if how == 'n' and tno and room[tno] then room[tno] = room[tno] - 1 end
-  if not topics[topic] then
-    tno = tno or made(topic)
-    topics[topic], added[tno], marks[tno] = tno, 0, pack('>I4', tno)
-  end
+  if not t.tno then know(t, made(ARGV[at])) end
   if kind == 'd' then due = due == 0 and now or math.ceil(wall / 1000) + due end
-  seq, added[tno] = seq + 1, added[tno] + 1
+  seq, t.added = seq + 1, t.added + 1
   local number = pack('>I8', seq * ARGV[4] + ARGV[3])
-  local j = { n = number, st = held == 1 and HELD or DELAYED, flags = flags, priority = priority, due = due,
-    at = 0, tno = tno, to = to }
-  if j.st == DELAYED and due <= now then
-    j.st, j.at = READY, tick
-    zadd(of_topic(tno, 'o'), due, number)
-  end
-  stand(j)
-  local bytes = pack(HEAD, j.st, flags, priority, due, 1, 0, 0, 0, j.at, ttr, tno, now, nonce) .. tail
-  hset(JOBS, number, bytes)
-  weigh(tno, nil, bytes)
-  hset(IDS, id, (all or '') .. marks[tno] .. number)
+  local st, since = stand_new(t, number, due, held, flags, priority, to)
+  local bytes = pack(HEAD, st, flags, priority, due, 1, 0, 0, 0, since, ttr, t.tno, now, nonce) .. tail
+  jobs[number] = bytes
+  if t.weighs then weigh(t.tno, nil, bytes) end
+  ids[id] = all and all .. t.mark .. number or t.mark .. number
   return how .. number
 end
 
 register('add', {}, function()
-  local answers, ids = { clock }, {}
-  for at = 7, #ARGV, 5 do ids[#ids + 1] = ARGV[at] end
-  read_ahead(IDS, ids)
-  seq, topics, added, marks, parts, room = tonumber(hget(META, 'seq') or 0), {}, {}, {}, {}, {}
+  local answers, asked = { clock }, {}
+  for at = 7, #ARGV, 5 do asked[#asked + 1] = ARGV[at] end
+  read_ahead(IDS, asked)
+  seq, topics = tonumber(hget(META, 'seq') or 0), {}
+  jobs, ids = noted(hashed, JOBS), noted(hashed, IDS)
   for at = 6, #ARGV, 5 do answers[#answers + 1] = add(at) end
   hset(META, 'seq', seq)
-  for tno, count in pairs(added) do hincr(of_topic(tno, 's'), 'added', count) end
+  for _, t in pairs(topics) do
+    if t.added > 0 then hincr(t.s, 'added', t.added) end
+  end
   return answers
 end)
 end
