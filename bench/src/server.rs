@@ -157,6 +157,10 @@ impl Linger {
     fn serve(&self, store: &Path, settings: &[&str]) -> Command {
         let mut linger = Command::new(&self.0);
         linger.args(["serve", "--listen", "127.0.0.1:0", "--store"]).arg(store);
+        // Nobody's settings but these; `LINGER_BENCH_TOOLS` would be an unknown one.
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LINGER_")) {
+            linger.env_remove(name);
+        }
         for setting in settings {
             linger.args(["--set", setting]);
         }
