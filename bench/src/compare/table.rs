@@ -76,7 +76,8 @@ impl Table {
                     true => ours / theirs,
                     false => theirs / ours,
                 };
-                let ratio = |ours: Option<f64>| ours.map(ahead).filter(|ratio| ratio.is_finite());
+                // Of nothing nobody is a multiple.
+                let ratio = |ours: Option<f64>| ours.map(ahead).filter(|ratio| ratio.is_normal());
                 (figure.http_ahead, figure.port_ahead) = (ratio(http), ratio(port));
             }
         }
