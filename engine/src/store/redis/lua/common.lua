@@ -397,7 +397,8 @@ local function write_sorted(key, of)
   local gone, there, g, t = {}, {}, 0, 0
   for member, at in pairs(of) do
     if at then
-      there[t + 1], there[t + 2] = at, member
+      -- Given a number, Redis would write it as one that may have a fraction, which takes several times as long.
+      there[t + 1], there[t + 2] = type(at) == 'number' and text(at) or at, member
       t = t + 2
     else
       g = g + 1
@@ -428,7 +429,7 @@ end
 -- Timers that sleep longer are told.
 local function write_wakes(clock_name)
   for tno, at in pairs(woken[clock_name]) do
-    if call('ZADD', B .. clock_name, 'LT', 'CH', at, tno) == 1 and call('ZRANK', B .. clock_name, tno) == 0 then
+    if call('ZADD', B .. clock_name, 'LT', 'CH', text(at), tno) == 1 and call('ZRANK', B .. clock_name, tno) == 0 then
       call('SPUBLISH', B .. 'time', clock_name)
     end
   end

@@ -56,7 +56,7 @@ local function finish(number, lease)
   local t = topics[j.tno] or topic_of(j.tno)
   if t.slow or not is_plain(j) then return 's' end
   see_off(j, t)
-  return 'd' .. number .. pack('>I4I8', j.attempt, math.max(0, tick - read('>I8', j.hold, 17)))
+  return pack('>c1c8I4I8', 'd', number, j.attempt, math.max(0, tick - read('>I8', j.hold, 17)))
 end
 
 -- The numbers of those that are asked for; false where there is none. All that is looked at is read together:

@@ -154,7 +154,7 @@ end
 -- those that have them stand.
 local function lease_of_length(t, ttr)
   local lease = { till = tick + lease_ms(ttr, t) * 1000, hold = pack('>I8I8', tick, ttr) .. ARGV[6] }
-  lease.reserved = noted(sorted, of_topic(t.tno, 'v'))
+  lease.till_text, lease.reserved = text(lease.till), noted(sorted, of_topic(t.tno, 'v'))
   t.leases[ttr] = lease
   wake('tick', lease.till, t.tno)
   return lease
@@ -189,7 +189,7 @@ local function hand_out(line)
   line.at = line.at + 1
   if t.free then t.free = t.free - 1 end
   local lease = t.leases[ttr] or lease_of_length(t, ttr)
-  lease.reserved[number] = lease.till
+  lease.reserved[number] = lease.till_text
   bytes = AS_RESERVED .. sub(bytes, 2, 14)
     .. pack('>I8I4I4I4I8', version + 1, attempt + 1, hand_outs + 1, reserves + 1, lease.till)
     .. sub(bytes, 43, id_end) .. HOLD_BYTES .. sub(ARGV[5], 16 * count + 1, 16 * count + 16) .. lease.hold
@@ -199,7 +199,7 @@ local function hand_out(line)
     answers[5][#answers[5] + 1] = t.settings or ''
     t.at = #answers[5] - 1
   end
-  answers[2 * count + 7], answers[2 * count + 8] = number .. pack('>I8I2', ready_since, t.at), bytes
+  answers[2 * count + 7], answers[2 * count + 8] = pack('>c8I8I2', number, ready_since, t.at), bytes
   count = count + 1
 end
 
