@@ -2,6 +2,7 @@
 
 mod add;
 mod backup;
+mod beyond;
 mod browse;
 mod bulk;
 mod chunk;
@@ -23,8 +24,9 @@ mod topics;
 
 pub(crate) use add::{Decision, Prepared};
 pub(crate) use backup::Begun;
+pub(crate) use beyond::{Beyond, More, Owns, Slab};
 pub(crate) use chunk::{Copied, Cursor, Earlier};
-pub(crate) use entry::{Beyond, Entry, IdHash, More, Owns, Slab};
+pub(crate) use entry::{Entry, IdHash};
 pub(crate) use orders::{Orders, SortKey, Stand};
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) use peek::Peeked;
@@ -264,15 +266,6 @@ impl State {
         });
         self.segments.born(entry.cold);
         self.arena.insert(entry)
-    }
-
-    /// What is beyond the entry of a job with a plain life.
-    fn beyond_of(&mut self, life: Life, own: Option<Arc<Own>>) -> Beyond {
-        let Some(own) = own else { return Beyond::Nothing };
-        match self.owns.share(own) {
-            Ok(at) => Beyond::Own(at),
-            Err(own) => Beyond::More(self.mores.insert(More::new(life, Some(own)))),
-        }
     }
 
     /// Takes a job out of the index.
@@ -706,84 +699,6 @@ impl State {
             last_error: self.last_error(slot),
             cold: self.segments.pin(entry.cold),
             notes,
-        }
-    }
-
-    pub(crate) fn life(&self, slot: u32) -> Life {
-        let entry = &self.arena[slot];
-        match entry.beyond() {
-            Beyond::Nothing | Beyond::Own(_) => entry.plain_life(),
-            Beyond::More(at) => self.mores.get(at).life.clone(),
-        }
-    }
-
-    fn set_life(&mut self, slot: u32, life: Life) {
-        let entry = &mut self.arena[slot];
-        let plain = entry.take_on(&life);
-        match entry.beyond() {
-            Beyond::Nothing | Beyond::Own(_) if plain => {}
-            Beyond::Nothing | Beyond::Own(_) => drop(self.make_more(slot, life)),
-            Beyond::More(at) => self.mores.get_mut(at).life = life,
-        }
-    }
-
-    /// What there is beyond the entry, made if there was none.
-    fn more_mut(&mut self, slot: u32) -> &mut More {
-        // What is beyond the entry is in its chunk of a checkpoint too.
-        self.arena.touch(slot);
-        match self.arena[slot].beyond() {
-            Beyond::More(at) => self.mores.get_mut(at),
-            Beyond::Nothing | Beyond::Own(_) => self.make_more(slot, self.life(slot)),
-        }
-    }
-
-    /// Has a job have more than an entry and settings; it must not yet.
-    fn make_more(&mut self, slot: u32, life: Life) -> &mut More {
-        let own = match self.arena[slot].beyond() {
-            Beyond::Own(at) => Some(self.owns.let_go(at)),
-            _ => None,
-        };
-        let at = self.mores.insert(More::new(life, own));
-        self.arena[slot].set_beyond(Beyond::More(at));
-        self.mores.get_mut(at)
-    }
-
-    fn own(&self, slot: u32) -> Option<&Own> {
-        match self.arena[slot].beyond() {
-            Beyond::Nothing => None,
-            Beyond::Own(at) => Some(self.owns.get(at)),
-            Beyond::More(at) => self.mores.get(at).own.as_deref(),
-        }
-    }
-
-    /// Gives a job other settings of its own.
-    fn set_own(&mut self, slot: u32, own: Option<Arc<Own>>) {
-        self.arena[slot].set_own_target(own.as_ref().is_some_and(|own| own.target.is_some()));
-        let was = self.arena[slot].beyond();
-        if let Beyond::More(at) = was {
-            self.mores.get_mut(at).own = own;
-            return;
-        }
-        if let Beyond::Own(at) = was {
-            self.owns.let_go(at);
-            self.arena[slot].set_beyond(Beyond::Nothing);
-        }
-        let is = self.beyond_of(self.life(slot), own);
-        self.arena[slot].set_beyond(is);
-    }
-
-    /// Where the entries of a job's history lie.
-    fn notes(&self, entry: &Entry) -> &[Place] {
-        match entry.beyond() {
-            Beyond::Nothing | Beyond::Own(_) => &[],
-            Beyond::More(at) => &self.mores.get(at).notes,
-        }
-    }
-
-    fn last_error(&self, slot: u32) -> Option<Arc<str>> {
-        match self.arena[slot].beyond() {
-            Beyond::Nothing | Beyond::Own(_) => None,
-            Beyond::More(at) => self.mores.get(at).last_error.clone(),
         }
     }
 
