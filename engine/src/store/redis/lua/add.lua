@@ -14,8 +14,9 @@ do
 -- spread.
 local NEW = '>c1c1I8I4BBI8c8I2'
 local HEAD = '>BBI4I8I8I4I4I4I8I8I4I8c8'
--- Of the call under way: the last job's number, topics by name, and what is noted of jobs and ids.
-local seq, topics, jobs, ids
+-- Of the call under way: the last job, counted in this bucket; which of how many that is; topics by name; the
+-- jobs that are added, and what is noted of ids.
+local seq, bucket, buckets, topics, jobs, ids
 
 -- A topic that has a number: what it says, and where jobs stand that are added to it.
 local function know(t, tno)
@@ -23,7 +24,7 @@ local function know(t, tno)
   local found = call('HMGET', s, 'partitions', 'jobs_max', 'bytes_max', 'bytes')
   t.tno, t.s, t.mark = tno, s, pack('>I4', tno)
   t.parts, t.jobs_max, t.bytes_max, t.weighs = tonumber(found[1] or 1), found[2], found[3], found[4]
-  t.delayed, t.soonest = noted(sorted, of_topic(tno, 'd')), LAST
+  t.delayed, t.soonest = noted(added, of_topic(tno, 'd')), LAST
 end
 
 local function topic_of(name)
@@ -55,7 +56,9 @@ end
 -- Has a new job stand where it belongs; its state, and since when.
 local function stand_new(t, number, due, held, flags, priority, to)
   if held == 0 and due > now then
-    t.delayed[number] = due
+    local last = #t.delayed
+    if due ~= t.due then t.due, t.due_text = due, text(due) end
+    t.delayed[last + 1], t.delayed[last + 2] = t.due_text, number
     if due < t.soonest then
       t.soonest = due
       wake('wall', due, t.tno)
@@ -71,10 +74,23 @@ local function stand_new(t, number, due, held, flags, priority, to)
   return j.st, j.at
 end
 
-local function add(at)
+-- This call has had the id already: what it added may be read.
+local function note_jobs()
+  for i = #jobs, 1, -2 do
+    hset(JOBS, jobs[i - 1], jobs[i])
+    jobs[i - 1], jobs[i] = nil, nil
+  end
+end
+
+-- `all` are the jobs that had its id before this call.
+local function add(at, all)
   local id, to, tail = ARGV[at + 1], ARGV[at + 3], ARGV[at + 4]
   local on_conflict, kind, due, priority, flags, held, ttr, nonce, spread = read(NEW, ARGV[at + 2])
-  local t, all = topics[ARGV[at]] or topic_of(ARGV[at]), hget(IDS, id)
+  local t = topics[ARGV[at]] or topic_of(ARGV[at])
+  if ids[id] ~= nil then
+    all = ids[id]
+    note_jobs()
+  end
   local how, same, other = 'n', nil, nil
   if all then same, other = conflicts(t.tno, all) end
   if on_conflict == 'f' then
@@ -95,17 +111,18 @@ local function add(at)
     -- Whether there is room is asked before that changes it, and does not matter.
     if t.jobs_max then room_of(t) end
     remove(load(same))
-    how, all = 'p', hget(IDS, id)
+    how, all = 'p', ids[id]
   elseif t.jobs_max then
     t.room = t.room - 1
   end
   if not t.tno then know(t, made(ARGV[at])) end
   if kind == 'd' then due = due == 0 and now or math.ceil(wall / 1000) + due end
   seq, t.added = seq + 1, t.added + 1
-  local number = pack('>I8', seq * ARGV[4] + ARGV[3])
+  local number = pack('>I8', seq * buckets + bucket)
   local st, since = stand_new(t, number, due, held, flags, priority, to)
   local bytes = pack(HEAD, st, flags, priority, due, 1, 0, 0, 0, since, ttr, t.tno, now, nonce) .. tail
-  jobs[number] = bytes
+  local last = #jobs
+  jobs[last + 1], jobs[last + 2] = number, bytes
   if t.weighs then weigh(t.tno, nil, bytes) end
   ids[id] = all and all .. t.mark .. number or t.mark .. number
   return how .. number
@@ -114,10 +131,10 @@ end
 register('add', {}, function()
   local answers, asked = { clock }, {}
   for at = 7, #ARGV, 5 do asked[#asked + 1] = ARGV[at] end
-  read_ahead(IDS, asked)
-  seq, topics = tonumber(hget(META, 'seq') or 0), {}
-  jobs, ids = noted(hashed, JOBS), noted(hashed, IDS)
-  for at = 6, #ARGV, 5 do answers[#answers + 1] = add(at) end
+  local all = read_all(IDS, asked)
+  seq, bucket, buckets, topics = tonumber(hget(META, 'seq') or 0), tonumber(ARGV[3]), tonumber(ARGV[4]), {}
+  jobs, ids = noted(put, JOBS), noted(hashed, IDS)
+  for i = 1, #asked do answers[i + 1] = add(5 * i + 1, all[i]) end
   hset(META, 'seq', seq)
   for _, t in pairs(topics) do
     if t.added > 0 then hincr(t.s, 'added', t.added) end

@@ -51,6 +51,10 @@ local function noted(all, key)
 end
 local function note(all, key, member, value) noted(all, key)[member] = value end
 
+-- What nobody reads again in the call under way: members after scores, or fields before values, as they are
+-- written. It is written before what is noted.
+local added, taken, put, cut
+
 local function zadd(key, score, member) note(sorted, key, member, score) end
 local function zrem(key, member) note(sorted, key, member, false) end
 local function hset(key, field, value) note(hashed, key, field, value) end
@@ -76,13 +80,22 @@ local function in_parts(name, key, all)
   return sum
 end
 
+-- Reads fields as they stand there, whatever is noted of them.
+local function read_all(key, fields)
+  if #fields == 0 then return {} end
+  if #fields <= PART then return call('HMGET', key, unpack(fields)) end
+  local all = {}
+  for at = 1, #fields, PART do
+    local found = call('HMGET', key, unpack(fields, at, math.min(at + PART - 1, #fields)))
+    for i = 1, #found do all[at + i - 1] = found[i] end
+  end
+  return all
+end
+
 -- Reads fields ahead.
 local function read_ahead(key, fields)
-  for at = 1, #fields, PART do
-    local last = math.min(at + PART - 1, #fields)
-    local found = call('HMGET', key, unpack(fields, at, last))
-    for i = at, last do note(known, key, fields[i], found[i - at + 1]) end
-  end
+  local found = read_all(key, fields)
+  for i = 1, #fields do note(known, key, fields[i], found[i]) end
 end
 
 local function hincr(key, field, by)
@@ -111,6 +124,7 @@ local function register(name, flags, act)
       now = math.floor(wall / 1000)
       clock = { text(wall), text(tick) }
       sorted, hashed, known, lines, told, over, strays = {}, {}, {}, {}, {}, {}, 0
+      added, taken, put, cut = {}, {}, {}, {}
       woken = { wall = {}, tick = {} }
       local answer = act()
       finish_call()
@@ -155,15 +169,14 @@ local function stored(j)
     .. pack('>I2', #j.to) .. j.to .. pack('>I2', #j.error) .. j.error .. j.rest
 end
 
--- What it takes to know whose a reserved job is, and to see it off. What stands in between is read, too: to
--- pass over a byte takes as long as to read a number.
-local GLANCE = '>BBI4I8I8I4I4I4I8I8I4I8I8I2c0Bc0'
-local function glance(number, bytes)
-  local j, _ = { n = number }, nil
-  j.st, j.flags, _, _, _, j.attempt, _, _, j.at, _, j.tno, _, _, j.id, j.hold = read(GLANCE, bytes)
-  return j
+-- Where a stored job has how often it was handed out and what follows, and its id with the length in front.
+local COUNTS_AT, ID_AT = 23, 71
+
+-- The token of a reserved job's lease, and where that ends.
+local function lease_of(bytes)
+  local from = ID_AT + 3 + read('>I2', bytes, ID_AT)
+  return sub(bytes, from, from + 15), from + 16
 end
-local function lease_of(j) return sub(j.hold, 1, 16) end
 
 local function load(number)
   local found = hget(JOBS, number)
@@ -171,9 +184,6 @@ local function load(number)
 end
 
 local function save(j) hset(JOBS, j.n, stored(j)) end
-
--- Where the id of a stored job begins, with its length.
-local ID_AT = 71
 
 -- A job that cannot be read weighs nothing: it is not to keep others from anything.
 local function weight(bytes)
@@ -197,7 +207,7 @@ local function drop_stray(key, member)
 end
 
 local function has_target(j) return j.flags % 2 end
-local function is_plain(j) return math.floor(j.flags / 2) % 2 == 1 end
+local function is_plain(flags) return flags % 4 >= 2 end
 local function has_error(j) return math.floor(j.flags / 4) % 2 == 1 end
 
 -- Texts are compared by the server's locale: bytes are not to be.
@@ -393,6 +403,23 @@ local function see_to_line(key, line, added)
   end
 end
 
+local function write_unread()
+  for key, all in pairs(taken) do
+    in_parts('ZREM', key, all)
+    if lines[key] and not sorted[key] then see_to_line(key, lines[key], 0) end
+  end
+  for key, all in pairs(added) do in_parts('ZADD', key, all) end
+  for key, all in pairs(put) do
+    known[key] = nil
+    in_parts('HSET', key, all)
+  end
+  for key, all in pairs(cut) do
+    known[key] = nil
+    in_parts('HDEL', key, all)
+  end
+  added, taken, put, cut = {}, {}, {}, {}
+end
+
 local function write_sorted(key, of)
   local gone, there, g, t = {}, {}, 0, 0
   for member, at in pairs(of) do
@@ -438,6 +465,7 @@ end
 
 -- Writes what was noted so far.
 local function write()
+  write_unread()
   for key, of in pairs(sorted) do write_sorted(key, of) end
   for key, of in pairs(hashed) do write_hashed(key, of) end
   write_wakes('wall')

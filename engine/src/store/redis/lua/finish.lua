@@ -8,18 +8,8 @@
 do
 local function keeps(ms) return ms and ms ~= '' and ms ~= '0' end
 
--- Of the call under way: jobs that were looked at, false if they are gone by now; and their topics.
-local glanced, topics
-
-local function job_of(number)
-  local j = glanced[number]
-  if j == nil then
-    local bytes = hget(JOBS, number)
-    j = bytes and glance(number, bytes)
-    glanced[number] = j
-  end
-  return j
-end
+-- Of the call under way: numbers of jobs that are gone by now, and their topics.
+local gone, topics
 
 local function topic_of(tno)
   local found = call('HMGET', of_topic(tno, 's'), 'retain', 'archive', 'bytes', 'concurrency')
@@ -28,44 +18,48 @@ local function topic_of(tno)
     weighs = found[3],
     tells = found[4],
     begins = pack('>I4', tno),
-    v = noted(sorted, of_topic(tno, 'v')),
-    o = noted(sorted, of_topic(tno, 'o')),
+    v = noted(taken, of_topic(tno, 'v')),
+    o = noted(taken, of_topic(tno, 'o')),
   }
   topics[tno] = t
+  drop_if_nothing(tno)
   return t
 end
 
--- As `remove` does, of a job that is reserved.
-local function see_off(j, t)
-  local number = j.n
-  t.v[number], t.o[number] = false, false
+-- As `remove` does, of a job that is reserved; `all` are those that have its id.
+local function see_off(number, bytes, tno, t, id, all)
+  t.v[#t.v + 1], t.o[#t.o + 1] = number, number
   -- Another may have its place.
-  if t.tells then tell_ready(j.tno) end
-  if t.weighs then weigh(j.tno, hget(JOBS, number), nil) end
-  hdel(JOBS, number)
-  drop_id(j.id, t.begins .. number)
-  glanced[number] = false
-  drop_if_nothing(j.tno)
+  if t.tells then tell_ready(tno) end
+  if t.weighs then weigh(tno, bytes, nil) end
+  local jobs, ids = noted(cut, JOBS), noted(cut, IDS)
+  jobs[#jobs + 1] = number
+  local this = t.begins .. number
+  if all == this then ids[#ids + 1] = id else drop_id(id, this) end
+  gone[number] = true
 end
 
-local function finish(number, lease)
-  local j = number and job_of(number)
-  if not j then return 'n' end
-  if j.st ~= RESERVED then return 's' end
-  if lease ~= '' and (lease_of(j) ~= lease or j.at <= tick) then return 'l' end
-  local t = topics[j.tno] or topic_of(j.tno)
-  if t.slow or not is_plain(j) then return 's' end
-  see_off(j, t)
-  return pack('>c1c8I4I8', 'd', number, j.attempt, math.max(0, tick - read('>I8', j.hold, 17)))
+local function finish(number, bytes, id, all, lease)
+  if not bytes or gone[number] then return 'n' end
+  local st, flags = byte(bytes, 1, 2)
+  if st ~= RESERVED then return 's' end
+  local attempt, _, _, till, _, tno = read('>I4I4I4I8I8I4', bytes, COUNTS_AT)
+  local token, held_at = lease_of(bytes)
+  if lease ~= '' and (token ~= lease or till <= tick) then return 'l' end
+  local t = topics[tno] or topic_of(tno)
+  if t.slow or not is_plain(flags) then return 's' end
+  see_off(number, bytes, tno, t, id, all)
+  local since = read('>I8', bytes, held_at)
+  return pack('>c1c8I4I8', 'd', number, attempt, since < tick and tick - since or 0)
 end
 
--- The numbers of those that are asked for; false where there is none. All that is looked at is read together:
--- names, then jobs, then the ids of those that were called by number.
+-- The numbers of those that are asked for; false where there is none.
 local function asked_for()
-  local asked, named, ids, numbers = {}, {}, {}, {}
+  local asked, named, ids = {}, {}, {}
   for at = 4, #ARGV, 2 do
     local what, i = ARGV[at], at / 2 - 1
-    if sub(what, 1, 1) == 'n' then
+    -- `n`
+    if byte(what) == 110 then
       asked[i] = sub(what, 2)
     else
       local line_end = string.find(what, '\n', 2, true)
@@ -79,21 +73,29 @@ local function asked_for()
     local tno, all = number_of(name.topic), hget(IDS, name.id)
     asked[i] = tno and all and among(all, tno) or false
   end
-  for i = 1, #asked do if asked[i] then numbers[#numbers + 1] = asked[i] end end
-  read_ahead(JOBS, numbers)
-  ids = {}
-  for i = 1, #asked do
-    local j = asked[i] and not named[i] and job_of(asked[i])
-    if j then ids[#ids + 1] = j.id end
-  end
-  read_ahead(IDS, ids)
   return asked
 end
 
 register('finish', ALWAYS, function()
-  local answers = { clock }
-  glanced, topics = {}, {}
-  for i, number in ipairs(asked_for()) do answers[i + 1] = finish(number, ARGV[2 * i + 3]) end
+  local answers, asked, numbers, ids = { clock }, asked_for(), {}, {}
+  gone, topics = {}, {}
+  for i = 1, #asked do
+    if asked[i] then numbers[#numbers + 1] = asked[i] end
+  end
+  -- All that is looked at is read together.
+  local jobs = read_all(JOBS, numbers)
+  for i = 1, #numbers do
+    ids[i] = jobs[i] and read('>I2c0', jobs[i], ID_AT) or ''
+  end
+  local all, at = read_all(IDS, ids), 0
+  for i = 1, #asked do
+    if asked[i] then
+      at = at + 1
+      answers[i + 1] = finish(asked[i], jobs[at], ids[at], all[at], ARGV[2 * i + 3])
+    else
+      answers[i + 1] = 'n'
+    end
+  end
   return answers
 end)
 end

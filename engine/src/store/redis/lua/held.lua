@@ -14,7 +14,7 @@ local function held_in(tno, mine, answers)
     read_ahead(JOBS, found)
     for _, number in ipairs(found) do
       local bytes = hget(JOBS, number)
-      if bytes and mine[lease_of(glance(number, bytes))] then
+      if bytes and mine[(lease_of(bytes))] then
         answers[#answers + 1] = number .. pack('>I8I2', tick, #answers[5] - 1)
         answers[#answers + 1] = bytes
       end

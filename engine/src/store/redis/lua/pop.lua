@@ -154,7 +154,7 @@ end
 -- those that have them stand.
 local function lease_of_length(t, ttr)
   local lease = { till = tick + lease_ms(ttr, t) * 1000, hold = pack('>I8I8', tick, ttr) .. ARGV[6] }
-  lease.till_text, lease.reserved = text(lease.till), noted(sorted, of_topic(t.tno, 'v'))
+  lease.till_text, lease.reserved = text(lease.till), noted(added, of_topic(t.tno, 'v'))
   t.leases[ttr] = lease
   wake('tick', lease.till, t.tno)
   return lease
@@ -171,9 +171,9 @@ local function take(line, number, bytes)
   if not line.left then
     local key = of_topic(t.tno, 'y0')
     if not lines[key] then lines[key] = { tno = t.tno, tells = true } end
-    line.left = noted(sorted, key)
+    line.left = noted(taken, key)
   end
-  line.left[line.place] = false
+  line.left[#line.left + 1] = line.places[line.at]
   return t.to
 end
 
@@ -189,12 +189,14 @@ local function hand_out(line)
   line.at = line.at + 1
   if t.free then t.free = t.free - 1 end
   local lease = t.leases[ttr] or lease_of_length(t, ttr)
-  lease.reserved[number] = lease.till_text
+  local reserved = lease.reserved
+  local last = #reserved
+  reserved[last + 1], reserved[last + 2] = lease.till_text, number
   bytes = AS_RESERVED .. sub(bytes, 2, 14)
     .. pack('>I8I4I4I4I8', version + 1, attempt + 1, hand_outs + 1, reserves + 1, lease.till)
     .. sub(bytes, 43, id_end) .. HOLD_BYTES .. sub(ARGV[5], 16 * count + 1, 16 * count + 16) .. lease.hold
     .. sub(bytes, id_end + 2 + byte(bytes, id_end + 1))
-  changed[number] = bytes
+  changed[2 * count + 1], changed[2 * count + 2] = number, bytes
   if not t.at then
     answers[5][#answers[5] + 1] = t.settings or ''
     t.at = #answers[5] - 1
@@ -238,11 +240,13 @@ register('pop', ALWAYS, function()
   lane, most, room = ARGV[3], tonumber(ARGV[4]), read_room(13 + ARGV[12])
   opens, answers, count, ahead = -1, { clock, '-1', '0', {}, {}, 0 }, 0, {}
   local topics, ran_out = asked_for()
-  part, changed = math.ceil(most / math.max(#topics, 1)), noted(hashed, JOBS)
-  for _ = 1, most do
+  part, changed = math.ceil(most / math.max(#topics, 1)), noted(put, JOBS)
+  -- There is nothing else to choose from: one line only, and no limit that it comes to.
+  local alone = lane == '0' and #topics == 1 and not topics[1].limited
+  while count < most do
     local best = best_of(topics)
     if not best then break end
-    hand_out(best)
+    repeat hand_out(best) until count == most or not alone or not best.jobs[best.at]
   end
   answers[2], answers[3], answers[6] = text(opens), ran_out, strays
   return answers
