@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use linger::time::{Clock, SystemClock, format_duration};
 use percent_encoding::percent_decode_str;
@@ -16,8 +17,8 @@ use rskafka::client::partition::{Compression, PartitionClient, UnknownTopicHandl
 use rskafka::client::{Client, ClientBuilder, Credentials, SaslConfig};
 use rskafka::record::Record;
 use rskafka::{BackoffConfig, BackoffError, ConnectionError};
-use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Mutex as AsyncMutex, OnceCell, mpsc};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Dialect, Fault, Message, Tell};
@@ -42,6 +43,9 @@ const BATCH_RECORDS: usize = 1000;
 const PIECE_BYTES: usize = (8 << 10) - 512;
 /// So many pieces, one after the other, take no longer than that.
 const PIECES_MAX: usize = 8;
+/// How many requests a partition may have under way. A broker looks at one of a connection when it is done
+/// with the one before, and is to find the next there already.
+const REQUESTS_MAX: usize = 4;
 /// What is around a record, and around each of its headers.
 const RECORD_EXTRA_BYTES: usize = 20;
 const HEADER_EXTRA_BYTES: usize = 4;
@@ -56,7 +60,8 @@ pub(super) struct Kafka {
 pub(super) struct Line {
     client: Arc<Client>,
     listed: AsyncMutex<Listed>,
-    partitions: Mutex<HashMap<(String, i32), Partition>>,
+    /// Of each topic that something was sent to, by their numbers.
+    partitions: Mutex<HashMap<String, Vec<Partition>>>,
 }
 
 /// How many partitions each topic had at a time.
@@ -67,15 +72,19 @@ struct Listed {
 
 /// Where records for a partition are queued, and who sends them.
 struct Partition {
-    queue: mpsc::UnboundedSender<Queued>,
+    queue: mpsc::UnboundedSender<Vec<Queued>>,
     _sending: AbortOnDropHandle<()>,
 }
 
 struct Queued {
     message: Message,
-    /// Where it is.
-    answer: oneshot::Sender<Result<i64, Fault>>,
+    /// Its place among those that are published together.
+    at: usize,
+    answers: mpsc::UnboundedSender<(usize, Answer)>,
 }
+
+/// Where in its partition a record is.
+type Answer = Result<i64, Fault>;
 
 impl Kafka {
     pub(super) fn new(sink: &Sink, sasl: Sasl) -> anyhow::Result<Kafka> {
@@ -140,18 +149,24 @@ impl Dialect for Kafka {
                 return (0..messages.len()).for_each(|at| tell(at, Err(why.clone())));
             }
         };
-        let queue = |(at, message): (usize, Message)| {
+        let (answers, mut answered) = mpsc::unbounded_channel();
+        let mut places = Vec::with_capacity(messages.len());
+        let mut shares: Vec<Vec<Queued>> = (0..count).map(|_| Vec::new()).collect();
+        for (at, message) in messages.into_iter().enumerate() {
             let partition = partition(message.key.as_bytes(), count);
-            let (answer, answered) = oneshot::channel();
-            line.send(&topic, partition, Queued { message, answer });
-            async move { (at, partition, answered.await) }
-        };
+            places.push(Some(partition));
+            shares[partition].push(Queued { message, at, answers: answers.clone() });
+        }
+        drop(answers);
+        line.send(&topic, shares);
         // As they come: a partition that hangs keeps nobody waiting for the others.
-        let mut queued: FuturesUnordered<_> = messages.into_iter().enumerate().map(queue).collect();
-        while let Some((at, partition, answer)) = queued.next().await {
-            let gone = |_| Err(Fault::Broken("the connection was given up".into()));
-            let offset = answer.unwrap_or_else(gone);
-            tell(at, offset.map(|offset| Some(format!("partition {partition}, offset {offset}"))));
+        while let Some((at, answer)) = answered.recv().await {
+            if let Some(partition) = places[at].take() {
+                tell(at, answer.map(|at| Some(format!("partition {partition}, offset {at}"))));
+            }
+        }
+        for (at, _) in places.iter().enumerate().filter(|(_, place)| place.is_some()) {
+            tell(at, Err(Fault::Broken("the connection was given up".into())));
         }
     }
 }
@@ -173,17 +188,32 @@ impl Line {
         listed.topics.get(topic).copied().ok_or_else(|| unknown(topic))
     }
 
-    fn send(&self, topic: &str, partition: i32, queued: Queued) {
-        let mut partitions = self.partitions.lock().expect("nobody panics holding it");
-        let partition = partitions.entry((topic.to_owned(), partition)).or_insert_with_key(
-            |(topic, number)| {
-                let (queue, queued) = mpsc::unbounded_channel();
-                let sending = send_all(self.client.clone(), topic.clone(), *number, queued);
-                Partition { queue, _sending: AbortOnDropHandle::new(tokio::spawn(sending)) }
-            },
-        );
-        // If nobody sends any more, the answer says so.
-        let _ = partition.queue.send(queued);
+    /// Queues what each partition of a topic is to have.
+    fn send(&self, topic: &str, shares: Vec<Vec<Queued>>) {
+        let mut topics = self.partitions.lock().expect("nobody panics holding it");
+        if !topics.contains_key(topic) {
+            topics.insert(topic.to_owned(), Vec::new());
+        }
+        let partitions = topics.get_mut(topic).expect("it was put there");
+        for (number, share) in shares.into_iter().enumerate() {
+            if partitions.len() == number {
+                partitions.push(Partition::start(self.client.clone(), topic, number));
+            }
+            if !share.is_empty() {
+                // If nobody sends any more, the answer says so.
+                let _ = partitions[number].queue.send(share);
+            }
+        }
+    }
+}
+
+impl Partition {
+    fn start(client: Arc<Client>, topic: &str, number: usize) -> Partition {
+        let number = i32::try_from(number).expect("a broker numbers them so");
+        let to = Arc::new(Place { client, topic: topic.to_owned(), number });
+        let (queue, queued) = mpsc::unbounded_channel();
+        let sending = tokio::spawn(send_all(to, queued));
+        Partition { queue, _sending: AbortOnDropHandle::new(sending) }
     }
 }
 
@@ -194,53 +224,76 @@ async fn list(client: &Client) -> Result<HashMap<String, usize>, Error> {
     Ok(topics.map(|topic| (topic.name, topic.partitions.len())).collect())
 }
 
-/// Sends what is queued, as much as there is at once: a broker looks at a request of a connection only
-/// when it is done with the one before.
-async fn send_all(
+/// Which partition it is.
+struct Place {
     client: Arc<Client>,
     topic: String,
     number: i32,
-    mut queue: mpsc::UnboundedReceiver<Queued>,
-) {
-    let mut leader: Option<PartitionClient> = None;
-    let mut waiting = Vec::new();
+}
+
+/// The connection to the leader of a partition, made by the first who needs it.
+type Leader = Arc<OnceCell<PartitionClient>>;
+
+/// A request under way, which answers by whom it was sent if that is of no use any more.
+type Request = BoxFuture<'static, Option<Leader>>;
+
+/// Sends what is queued, as much as there is at once.
+async fn send_all(to: Arc<Place>, mut queue: mpsc::UnboundedReceiver<Vec<Queued>>) {
+    let mut leader = Leader::default();
+    let mut under_way: FuturesUnordered<Request> = FuturesUnordered::new();
+    let (mut shares, mut waiting) = (Vec::new(), Vec::new());
     loop {
-        match timeout(IDLE_TIME, queue.recv_many(&mut waiting, BATCH_RECORDS)).await {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(_) => leader = None,
-        }
-        // Nobody waits any more for what was given up.
-        waiting.retain(|queued| !queued.answer.is_closed());
-        while !waiting.is_empty() {
-            let rest = waiting.split_off(batch_len(&waiting));
-            let batch = std::mem::replace(&mut waiting, rest);
-            let (messages, answers): (Vec<_>, Vec<_>) =
-                batch.into_iter().map(|queued| (queued.message, queued.answer)).unzip();
-            let records = messages.iter().map(record).collect();
-            let sent = send(&client, &topic, number, &mut leader, records).await;
-            match sent {
-                Ok(offsets) => {
-                    for (answer, offset) in answers.into_iter().zip(offsets) {
-                        let _ = answer.send(Ok(offset));
-                    }
-                }
-                // It takes all of a batch or nothing: one may be at fault.
-                Err(Fault::Refused(_)) if messages.len() > 1 => {
-                    for (message, answer) in messages.iter().zip(answers) {
-                        let one = vec![record(message)];
-                        let sent = send(&client, &topic, number, &mut leader, one).await;
-                        let _ = answer.send(sent.map(|offsets| offsets[0]));
-                    }
-                }
-                Err(why) => {
-                    for answer in answers {
-                        let _ = answer.send(Err(why.clone()));
-                    }
+        tokio::select! {
+            Some(broken) = under_way.next() => {
+                if broken.is_some_and(|broken| Arc::ptr_eq(&broken, &leader)) {
+                    leader = Leader::default();
                 }
             }
+            came = queue.recv_many(&mut shares, BATCH_RECORDS), if under_way.len() < REQUESTS_MAX => {
+                if came == 0 {
+                    return;
+                }
+                waiting.extend(shares.drain(..).flatten());
+            }
+            () = sleep(IDLE_TIME), if under_way.is_empty() => leader = Leader::default(),
+        }
+        while under_way.len() < REQUESTS_MAX {
+            // Nobody waits any more for what was given up.
+            waiting.retain(|queued: &Queued| !queued.answers.is_closed());
+            let len = batch_len(&waiting);
+            // To a broker a request is much and a record little: what is no full batch waits for more, as
+            // long as there is something to wait for anyway.
+            if waiting.is_empty() || len == waiting.len() && !under_way.is_empty() {
+                break;
+            }
+            let rest = waiting.split_off(len);
+            let batch = std::mem::replace(&mut waiting, rest);
+            under_way.push(Box::pin(send_batch(to.clone(), leader.clone(), batch)));
         }
     }
+}
+
+async fn send_batch(to: Arc<Place>, leader: Leader, batch: Vec<Queued>) -> Option<Leader> {
+    let records = batch.iter().map(|queued| record(&queued.message)).collect();
+    let answers = match to.send(&leader, records).await {
+        Ok(offsets) => offsets.into_iter().map(Ok).collect(),
+        // It takes all of a batch or nothing: one may be at fault.
+        Err(Fault::Refused(_)) if batch.len() > 1 => {
+            let mut answers = Vec::with_capacity(batch.len());
+            for queued in &batch {
+                let sent = to.send(&leader, vec![record(&queued.message)]).await;
+                answers.push(sent.map(|offsets| offsets[0]));
+            }
+            answers
+        }
+        Err(why) => vec![Err(why); batch.len()],
+    };
+    let useless = |answer: &Answer| !matches!(answer, Ok(_) | Err(Fault::Refused(_)));
+    let broken = answers.iter().any(useless);
+    for (queued, answer) in batch.into_iter().zip(answers) {
+        let _ = queued.answers.send((queued.at, answer));
+    }
+    broken.then_some(leader)
 }
 
 /// Of how many of these a batch is made; at least one.
@@ -265,34 +318,26 @@ fn size(message: &Message) -> usize {
     RECORD_EXTRA_BYTES + message.key.len() + headers + content_type + message.body.len()
 }
 
-/// Sends to the leader of a partition, and to whoever is that by then after a failure.
-async fn send(
-    client: &Client,
-    topic: &str,
-    number: i32,
-    leader: &mut Option<PartitionClient>,
-    records: Vec<Record>,
-) -> Result<Vec<i64>, Fault> {
-    let sending = async {
-        let to = match leader.take() {
-            Some(to) => to,
-            None => client.partition_client(topic, number, UnknownTopicHandling::Error).await?,
+impl Place {
+    /// Sends to the leader of the partition, whoever that was when the connection was made.
+    async fn send(&self, leader: &Leader, records: Vec<Record>) -> Result<Vec<i64>, Fault> {
+        let Place { client, topic, number } = self;
+        let sending = async {
+            let connect = || client.partition_client(topic, *number, UnknownTopicHandling::Error);
+            leader
+                .get_or_try_init(connect)
+                .await?
+                .produce(records, Compression::NoCompression)
+                .await
         };
-        let sent = to.produce(records, Compression::NoCompression).await;
-        *leader = Some(to);
-        sent
-    };
-    let sent = match timeout(ANSWER_TIME, sending).await {
-        Ok(sent) => sent.map_err(|why| fault(&why, topic)),
-        Err(_) => Err(Fault::Broken(format!(
-            "the connection to partition {number} of `{topic}` was silent for {}",
-            format_duration(ANSWER_TIME)
-        ))),
-    };
-    if !matches!(sent, Ok(_) | Err(Fault::Refused(_))) {
-        *leader = None;
+        match timeout(ANSWER_TIME, sending).await {
+            Ok(sent) => sent.map_err(|why| fault(&why, topic)),
+            Err(_) => Err(Fault::Broken(format!(
+                "the connection to partition {number} of `{topic}` was silent for {}",
+                format_duration(ANSWER_TIME)
+            ))),
+        }
     }
-    sent
 }
 
 fn record(message: &Message) -> Record {
@@ -310,9 +355,8 @@ fn record(message: &Message) -> Record {
 }
 
 /// The partition of a key, as the producers of Java choose it.
-fn partition(key: &[u8], count: usize) -> i32 {
-    let positive = murmur2(key) & 0x7fff_ffff;
-    i32::try_from(positive as usize % count).expect("it is below 2^31")
+fn partition(key: &[u8], count: usize) -> usize {
+    (murmur2(key) & 0x7fff_ffff) as usize % count
 }
 
 /// A hash by Austin Appleby, with the seed that Kafka has for it.
@@ -405,7 +449,8 @@ mod tests {
                 content_type: String::new(),
                 body: body.clone().into(),
             },
-            answer: oneshot::channel().0,
+            at: 0,
+            answers: mpsc::unbounded_channel().0,
         };
         batch_len(&(0..count).map(queued).collect::<Vec<_>>())
     }
