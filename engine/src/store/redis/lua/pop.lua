@@ -30,18 +30,29 @@ local function read_room(at)
   return found
 end
 
-local FIELDS = { 'name', 'to', 'ttr', 'timeout', 'gap_us', 'gap_ns', 'room_us', 'room_ns', 'concurrency',
-  'paused', 'full_us', 'full_ns', 'settings' }
 local function topic(tno)
-  local found, t = call('HMGET', of_topic(tno, 's'), unpack(FIELDS)), { tno = tno }
-  for i, name in ipairs(FIELDS) do t[name] = found[i] end
-  if not t.name then return nil end
-  for _, name in ipairs({ 'gap_us', 'gap_ns', 'room_us', 'room_ns', 'full_us', 'full_ns' }) do
-    t[name] = tonumber(t[name] or 0)
+  local found = call('HMGET', of_topic(tno, 's'), 'name', 'to', 'ttr', 'timeout', 'gap_us', 'gap_ns', 'room_us',
+    'room_ns', 'concurrency', 'paused', 'full_us', 'full_ns', 'settings')
+  if not found[1] then return nil end
+  local t = {
+    tno = tno,
+    name = found[1],
+    to = found[2],
+    ttr = found[3],
+    timeout = found[4],
+    concurrency = found[9],
+    paused = found[10],
+    settings = found[13],
+    leases = {},
+  }
+  if found[5] or found[6] then
+    t.gap_us, t.gap_ns = tonumber(found[5] or 0), tonumber(found[6] or 0)
+    t.room_us, t.room_ns = tonumber(found[7] or 0), tonumber(found[8] or 0)
+    t.full_us, t.full_ns = tonumber(found[11] or 0), tonumber(found[12] or 0)
+    t.rated = t.gap_us > 0 or t.gap_ns > 0
   end
   if t.concurrency then t.free = t.concurrency - call('ZCARD', of_topic(tno, 'v')) end
-  t.limited = t.free or t.paused or t.gap_us > 0 or t.gap_ns > 0
-  t.leases = {}
+  t.limited = t.free or t.paused or t.rated
   return t
 end
 
@@ -58,7 +69,7 @@ local function may_hand_out(t)
   if not t.limited then return true end
   if t.paused and (t.paused == 'ever' or tonumber(t.paused) > tick) then return false end
   if t.free and t.free <= 0 then return false end
-  if t.gap_us > 0 or t.gap_ns > 0 then
+  if t.rated then
     local at = next_token(t)
     if at > tick then
       if opens < 0 or at < opens then opens = at end
@@ -130,7 +141,7 @@ local function head(t)
 end
 
 local function take_token(t)
-  if t.gap_us == 0 and t.gap_ns == 0 then return end
+  if not t.rated then return end
   if t.full_us < tick then t.full_us, t.full_ns = tick, 0 end
   t.full_us, t.full_ns = t.full_us + t.gap_us, t.full_ns + t.gap_ns
   if t.full_ns >= 1000 then t.full_us, t.full_ns = t.full_us + 1, t.full_ns - 1000 end
@@ -156,7 +167,8 @@ local function lease_of_length(t, ttr)
   local lease = { till = tick + lease_ms(ttr, t) * 1000, hold = pack('>I8I8', tick, ttr) .. ARGV[6] }
   lease.till_text, lease.reserved = text(lease.till), noted(added, of_topic(t.tno, 'v'))
   t.leases[ttr] = lease
-  wake('tick', lease.till, t.tno)
+  -- Somebody looks when the first lease ends, and from there on.
+  if not t.first_end or lease.till < t.first_end then wake('tick', lease.till, t.tno) end
   return lease
 end
 
@@ -218,8 +230,8 @@ local function asked_for()
     if t then
       -- Timers see to idle topics; this one is asked for.
       promote(tno, math.max(100, most), answers[4])
-      local first_lease = call('ZRANGE', of_topic(tno, 'v'), 0, 0, 'WITHSCORES')[2]
-      if first_lease and tonumber(first_lease) <= tick then ran_out = '1' end
+      t.first_end = tonumber(call('ZRANGE', of_topic(tno, 'v'), 0, 0, 'WITHSCORES')[2])
+      if t.first_end and t.first_end <= tick then ran_out = '1' end
       topics[#topics + 1] = t
     end
   end
