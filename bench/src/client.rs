@@ -93,7 +93,12 @@ fn find(within: &[u8], what: &[u8]) -> Option<usize> {
 
 fn content_length(head: &[u8]) -> std::io::Result<usize> {
     let head = std::str::from_utf8(head).map_err(std::io::Error::other)?;
-    let line = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    if head.as_bytes().get(9..12) == Some(b"204") {
+        return Ok(0);
+    }
+    let is_length = |name: &str| name.eq_ignore_ascii_case("content-length");
+    let line = head.lines().filter_map(|line| line.split_once(':'));
+    let line = line.filter(|(name, _)| is_length(name)).map(|(_, value)| value).next();
     let missing = || std::io::Error::other("the answer does not say how long it is");
     line.ok_or_else(missing)?.trim().parse().map_err(std::io::Error::other)
 }

@@ -1,9 +1,10 @@
-//! A store on Redis, measured beside a bare queue of scripts on the same Redis and beside BullMQ.
+//! A store on Redis, measured beside a bare queue of scripts on the same Redis, BullMQ and lmstfy.
 
 mod bullmq;
 mod http;
 mod keep;
 mod lateness;
+mod lmstfy;
 mod moves;
 mod rates;
 mod served;
@@ -19,14 +20,19 @@ use crate::server::Linger;
 use crate::work::mix;
 use crate::{Result, run, tools};
 use bullmq::BullMq;
+use lmstfy::Lmstfy;
 use served::{Log, Redis};
 
-const NAMES: Names =
-    Names { ours: "linger", peers: &["raw Lua", "BullMQ", "BullMQ, HTTP"], floor: "PING" };
+const NAMES: Names = Names {
+    ours: "linger",
+    peers: &["raw Lua", "BullMQ", "BullMQ, HTTP", "lmstfy"],
+    floor: "PING",
+};
 /// The columns of the peers.
 const RAW: usize = 0;
 /// BullMQ behind an HTTP server, as Linger is; the column before has it in a program of its own.
 const BULLMQ_SERVED: usize = 2;
+const LMSTFY: usize = 3;
 /// Nothing is measured at several sizes here, so that nothing can be dearer at one.
 const FLAT_MAX: f64 = 1.0;
 /// What a job's body has.
@@ -39,6 +45,7 @@ struct Bench {
     rates_with: String,
     redis: PathBuf,
     bullmq: Option<BullMq>,
+    lmstfy: Option<Lmstfy>,
     linger: Linger,
     /// Where everything is.
     folder: PathBuf,
@@ -57,12 +64,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn facts(redis: Option<&Path>, bullmq: Option<&BullMq>) -> Vec<(&'static str, String)> {
     let redis = redis.map_or("not found: nothing is measured".into(), tools::version);
     let bullmq = bullmq.map_or("not found: nothing stands in its column".into(), BullMq::version);
+    let lmstfy = Lmstfy::find().map(|lmstfy| lmstfy.version());
+    let lmstfy = lmstfy.unwrap_or("not found: nothing stands in its column".into());
     vec![
         ("redis", redis),
         ("in memory", Log::None.args().join(" ")),
         ("synced", Log::Synced.args().join(" ")),
         ("bullmq", bullmq),
-        ("lmstfy", "not measured: see bench/README.md".into()),
+        ("lmstfy", lmstfy),
     ]
 }
 
@@ -78,6 +87,7 @@ fn measured(
         rates_with: args.rates.clone(),
         redis,
         bullmq,
+        lmstfy: Lmstfy::find(),
         linger: Linger::build(args.linger.as_deref())?,
         folder: folder.to_owned(),
         rows: Vec::new(),

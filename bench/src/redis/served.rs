@@ -90,6 +90,13 @@ impl Redis {
         Ok(Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await?)
     }
 
+    /// Has it keep a log from now on, or none.
+    pub(super) async fn set_log(&self, kept: &str) -> Result<()> {
+        let mut conn = self.connect().await?;
+        let set = ["SET", "appendonly", kept];
+        Ok(::redis::cmd("CONFIG").arg(&set).query_async(&mut conn).await?)
+    }
+
     /// What all that it keeps takes, in bytes.
     pub(super) async fn used_memory(&self) -> Result<u64> {
         let mut conn = self.connect().await?;
