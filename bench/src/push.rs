@@ -7,6 +7,7 @@ mod sinks;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use linger::store::embedded::Durability;
 use serde::Deserialize;
@@ -24,6 +25,10 @@ const NAMES: Names = Names { ours: "linger", peers: &["bare loop"], floor: "bare
 const FLAT_MAX: f64 = 1.25;
 /// Posts under way at once, of either. The first are for lateness, too.
 const CONNECTIONS: [usize; 2] = [64, 256];
+/// How often somebody is asked how far it is.
+const ASK_EVERY: Duration = Duration::from_millis(5);
+/// What was pushed is finished within this time.
+const FINISHED_MAX: Duration = Duration::from_secs(30);
 
 /// What every part needs.
 struct Bench {
@@ -132,12 +137,29 @@ impl Bench {
         Ok(())
     }
 
-    /// Adds jobs that are all due and held back; answers the path that lets them go.
+    /// Adds jobs that are all due and held back; answers the path of their topic.
     fn hold(&mut self, to: SocketAddr, target: &str, count: u64) -> Result<String> {
         let topic = self.next_topic();
         self.post(to, &format!("/v1/topics/{topic}/pause"), r#"{"for":"1h"}"#)?;
         self.add(to, &topic, target, count, |_| r#""delay":0"#.to_owned())?;
-        Ok(format!("/v1/topics/{topic}/resume"))
+        Ok(format!("/v1/topics/{topic}"))
+    }
+
+    /// Waits until the jobs of a topic are finished, too: one that was pushed and is not would come again from
+    /// the next server.
+    fn finished(&self, to: SocketAddr, topic: &str) -> Result<()> {
+        let start = Instant::now();
+        self.runtime.block_on(async {
+            let mut server = Connection::open(to).await?;
+            // It goes with its last job.
+            while server.call("GET", topic, "").await?.status != 404 {
+                if start.elapsed() > FINISHED_MAX {
+                    return Err(format!("{topic} is not empty after {FINISHED_MAX:?}").into());
+                }
+                tokio::time::sleep(ASK_EVERY).await;
+            }
+            Ok(())
+        })
     }
 
     /// Where the receiver takes jobs.

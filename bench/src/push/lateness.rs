@@ -51,6 +51,7 @@ impl Bench {
         for late_us in self.seen(count)?.late_us {
             late_ns.saturating_record(late_us * 1000);
         }
+        self.finished(server.address, &format!("/v1/topics/{topic}"))?;
         Ok(late_ns)
     }
 }

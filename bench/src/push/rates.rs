@@ -84,8 +84,11 @@ impl Bench {
     /// Jobs that are all due and held back, from when they are let go.
     fn pushed(&mut self, server: &Server, count: u64) -> Result<Round> {
         let to = server.address;
-        let resume = self.hold(to, &self.target(), count)?;
-        self.round(server, count, || self.post(to, &resume, "{}"))
+        let topic = self.hold(to, &self.target(), count)?;
+        let begin = || self.post(to, &format!("{topic}/resume"), "{}");
+        let round = self.round(server, count, begin)?;
+        self.finished(to, &topic)?;
+        Ok(round)
     }
 
     /// The same posts, by the bare loop.

@@ -8,14 +8,12 @@ use serde_json::json;
 
 use super::broker::{self, Broker, Kafka, Nats, RabbitMq, Redis};
 use super::rates::{JOBS, OF_BARE_MIN};
-use super::{Bench, CONNECTIONS, name_of, settings};
+use super::{ASK_EVERY, Bench, CONNECTIONS, name_of, settings};
 use crate::Result;
 use crate::report::{Budget, Row, Unit, say};
 use crate::server::{Ports, Programs, Server};
 use crate::spread::Spread;
 
-/// How often a broker is asked how many it has.
-const ASK_EVERY: Duration = Duration::from_millis(5);
 /// A broker has all of a round within this time.
 const ROUND_MAX: Duration = Duration::from_secs(120);
 
@@ -150,8 +148,11 @@ impl Bench {
         count: u64,
     ) -> Result<Round> {
         let to = server.address;
-        let resume = self.hold(to, "sink:events", count)?;
-        self.brought(broker, server, count, || self.post(to, &resume, "{}"))
+        let topic = self.hold(to, "sink:events", count)?;
+        let begin = || self.post(to, &format!("{topic}/resume"), "{}");
+        let round = self.brought(broker, server, count, begin)?;
+        self.finished(to, &topic)?;
+        Ok(round)
     }
 
     /// The same messages, by the bare client.
