@@ -275,22 +275,18 @@ async fn send_all(to: Arc<Place>, mut queue: mpsc::UnboundedReceiver<Vec<Queued>
 
 async fn send_batch(to: Arc<Place>, leader: Leader, batch: Vec<Queued>) -> Option<Leader> {
     let records = batch.iter().map(|queued| record(&queued.message)).collect();
-    let answers = match to.send(&leader, records).await {
-        Ok(offsets) => offsets.into_iter().map(Ok).collect(),
-        // It takes all of a batch or nothing: one may be at fault.
-        Err(Fault::Refused(_)) if batch.len() > 1 => {
-            let mut answers = Vec::with_capacity(batch.len());
-            for queued in &batch {
-                let sent = to.send(&leader, vec![record(&queued.message)]).await;
-                answers.push(sent.map(|offsets| offsets[0]));
+    let sent = to.send(&leader, records).await;
+    let mut broken = false;
+    // It takes all of a batch or nothing: one may be at fault.
+    let one_by_one = matches!(sent, Err(Fault::Refused(_))) && batch.len() > 1;
+    for (at, queued) in batch.into_iter().enumerate() {
+        let answer = match &sent {
+            Err(_) if one_by_one => {
+                to.send(&leader, vec![record(&queued.message)]).await.map(|offsets| offsets[0])
             }
-            answers
-        }
-        Err(why) => vec![Err(why); batch.len()],
-    };
-    let useless = |answer: &Answer| !matches!(answer, Ok(_) | Err(Fault::Refused(_)));
-    let broken = answers.iter().any(useless);
-    for (queued, answer) in batch.into_iter().zip(answers) {
+            sent => sent.as_ref().map(|offsets| offsets[at]).map_err(Fault::clone),
+        };
+        broken |= !matches!(answer, Ok(_) | Err(Fault::Refused(_)));
         let _ = queued.answers.send((queued.at, answer));
     }
     broken.then_some(leader)

@@ -391,12 +391,12 @@ end
 local function has_ready(tno) return call('EXISTS', of_topic(tno, 'y0'), of_topic(tno, 'y1')) > 0 end
 
 -- A line that had nothing tells those who wait; one that has nothing any more is not looked at.
-local function see_to_line(key, line, added)
+local function see_to_line(key, line, new)
   local there = call('ZCARD', key)
   if there == 0 then
     if line.to then call('SREM', of_topic(line.tno, 'yd'), line.to) end
     if not has_ready(line.tno) then call('SREM', B .. 'ready', line.tno) end
-  elseif there == added then
+  elseif there == new then
     if line.to then call('SADD', of_topic(line.tno, 'yd'), line.to) end
     call('SADD', B .. 'ready', line.tno)
     if line.tells then told[line.tno] = 'certain' end
@@ -433,8 +433,8 @@ local function write_sorted(key, of)
     end
   end
   in_parts('ZREM', key, gone)
-  local added = in_parts('ZADD', key, there)
-  if lines[key] then see_to_line(key, lines[key], added) end
+  local new = in_parts('ZADD', key, there)
+  if lines[key] then see_to_line(key, lines[key], new) end
 end
 
 local function write_hashed(key, of)
