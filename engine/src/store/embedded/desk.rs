@@ -159,9 +159,10 @@ mod tests {
 
     use super::super::call::Embedded;
     use super::super::files::Folder;
+    use super::super::handover::Given;
     use super::super::open::{Parts, Settings};
     use super::super::progress::Progress;
-    use super::super::syncer::Durability;
+    use super::super::syncer::{Durability, release};
     use super::*;
     use crate::error::Result;
     use crate::job::{Body, NewJob, When};
@@ -259,6 +260,24 @@ mod tests {
         assert!(!decided(&desk));
         assert!(!is_done(once(adds[GATHERED_MAX - 1].as_mut())));
         assert!(decided(&desk), "so many are decided beside the sync");
+    }
+
+    #[test]
+    fn a_lease_alone_is_not_worth_a_sync() {
+        let (store, desk, _folder) = deserted(Durability::Sync);
+        let mut add = pin!(store.add_all(job("1", Duration::ZERO)));
+        assert!(!is_done(once(add.as_mut())));
+        assert!(desk.handover.is_awaited(), "an add is answered when it is synced");
+        let Given::Written(mut written) = desk.handover.next() else { panic!("it is written") };
+        desk.handover.set_settled(written.batch.unwrap());
+        release(std::mem::take(&mut written.answers));
+        assert!(is_done(once(add)));
+        let popped = once(store.pop(Ask::one("t".parse().unwrap())));
+        assert!(matches!(popped, Poll::Ready(Ok(jobs)) if jobs.len() == 1));
+        assert!(!desk.handover.is_awaited(), "a pop has its answer");
+        let mut look = pin!(store.stats());
+        assert!(once(look.as_mut()).is_pending(), "what is told rests on the lease");
+        assert!(desk.handover.is_awaited(), "it goes along with what somebody waits for");
     }
 
     #[test]

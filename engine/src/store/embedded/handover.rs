@@ -43,7 +43,13 @@ impl Written {
     }
 
     fn is_empty(&self) -> bool {
-        self.batch.is_none() && self.handed_out.is_empty() && self.answers.is_empty()
+        self.batch.is_none() && !self.is_awaited()
+    }
+
+    /// Whether somebody waits for it to be synced. Of leases nobody does: they are answered when they are
+    /// written.
+    fn is_awaited(&self) -> bool {
+        !(self.handed_out.is_empty() && self.answers.is_empty())
     }
 }
 
@@ -81,7 +87,8 @@ impl Handover {
         Handover { decider, ..Handover::default() }
     }
 
-    /// Gives what was written to the syncer, and wakes it.
+    /// Gives what was written to the syncer, and wakes it if somebody waits for that. What nobody waits for
+    /// goes along with the next that somebody does, or when the syncer looks by itself.
     pub(crate) fn give(&self, written: Written) {
         if written.is_empty() {
             return;
@@ -91,10 +98,11 @@ impl Handover {
             // Nobody syncs any more: whoever waits for these is told by their end.
             return;
         }
-        let first = inner.written.is_empty();
+        let was_awaited = inner.written.is_awaited();
         inner.written.extend(written);
+        let wakes = !was_awaited && inner.written.is_awaited();
         drop(inner);
-        if first {
+        if wakes {
             self.given.notify_one();
         }
     }
@@ -104,10 +112,16 @@ impl Handover {
         next_of(&mut self.lock())
     }
 
-    /// Waits until there is something to sync, at most so long.
+    /// Waits until somebody waits for a sync, at most so long.
     pub(crate) fn wait(&self, limit: Duration) {
-        let idle = |inner: &mut Inner| inner.written.is_empty() && !inner.stopping;
+        let idle = |inner: &mut Inner| !inner.written.is_awaited() && !inner.stopping;
         drop(self.given.wait_timeout_while(self.lock(), limit, idle));
+    }
+
+    /// Whether somebody waits for a sync.
+    #[cfg(test)]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.lock().written.is_awaited()
     }
 
     /// Waits for so long, unless the store stops.

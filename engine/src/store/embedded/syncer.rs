@@ -21,7 +21,7 @@ pub enum Durability {
     Relaxed,
 }
 
-/// How long a relaxed store leaves written bytes unsynced.
+/// How long written bytes are left unsynced that nobody waits for: leases, and all of a relaxed store.
 const RELAXED_MS: u64 = 100;
 
 /// The syncing half of the store.
