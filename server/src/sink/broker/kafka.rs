@@ -1,6 +1,8 @@
 //! Kafka: a record is done with when all replicas that are in sync have it, which is what its client
 //! asks for (`acks=all`).
 
+mod wire;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,73 +13,60 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use linger::time::{Clock, SystemClock, format_duration};
 use percent_encoding::percent_decode_str;
-use rskafka::chrono::DateTime;
-use rskafka::client::error::{Error, ProtocolError};
-use rskafka::client::partition::{Compression, PartitionClient, UnknownTopicHandling};
-use rskafka::client::{Client, ClientBuilder, Credentials, SaslConfig};
-use rskafka::record::Record;
-use rskafka::{BackoffConfig, BackoffError, ConnectionError};
+use rskafka::client::error::ProtocolError;
+use rskafka::client::{Credentials, SaslConfig};
+use rskafka::protocol::record::{Record, RecordHeader};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, mpsc};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Dialect, Fault, Message, Tell};
 use crate::config::{Sasl, Sink};
 use crate::tls;
+use wire::{Dialer, Listed, Part, Wire};
 
 /// Where brokers listen unless it is said.
 const PORT: u16 = 9092;
-/// How long it is believed how many partitions a topic has, and that there is none of a name.
+/// How long it is believed who leads the partitions of a topic, and that there is none of a name.
 const LISTED_TIME: Duration = Duration::from_secs(300);
 const MISSING_TIME: Duration = Duration::from_secs(1);
 /// How long a connection is kept that nobody uses. Brokers hang up after ten minutes.
 const IDLE_TIME: Duration = Duration::from_secs(240);
-/// How long a broker may be silent about a batch. It gives up on its replicas after 30 s.
+/// How long a broker may be silent about a request. It gives up on its replicas after 30 s.
 const ANSWER_TIME: Duration = Duration::from_secs(40);
-/// How much goes out at once: a broker takes a megabyte unless it is told otherwise.
+/// How much goes out at once: a broker takes a megabyte for a partition unless it is told otherwise.
 const BATCH_BYTES: usize = 512 << 10;
-const BATCH_RECORDS: usize = 1000;
-/// What the client writes in one piece, without what is around the records. Of a larger request it
-/// writes the length first, and the kernel keeps back the rest until that is acknowledged, which takes
-/// up to 40 ms: the client does not set `TCP_NODELAY`, and has no way to be told to.
-const PIECE_BYTES: usize = (8 << 10) - 512;
-/// So many pieces, one after the other, take no longer than that.
-const PIECES_MAX: usize = 8;
-/// How many requests a partition may have under way. A broker looks at one of a connection when it is done
-/// with the one before, and is to find the next there already.
+const SHARES_MAX: usize = 1000;
+/// How many requests a broker may have before it. It looks at one of a connection when it is done
+/// with the one before, and is to find the next there already if that is a full one.
 const REQUESTS_MAX: usize = 4;
 /// What is around a record, and around each of its headers.
 const RECORD_EXTRA_BYTES: usize = 20;
 const HEADER_EXTRA_BYTES: usize = 4;
 const CONTENT_TYPE: &str = "content-type";
 
-pub(super) struct Kafka {
-    hosts: Vec<String>,
-    login: Option<SaslConfig>,
-    tls: Option<Arc<rustls::ClientConfig>>,
-}
+pub(super) struct Kafka(Arc<Dialer>);
 
 pub(super) struct Line {
-    client: Arc<Client>,
-    listed: AsyncMutex<Listed>,
-    /// Of each topic that something was sent to, by their numbers.
-    partitions: Mutex<HashMap<String, Vec<Partition>>>,
+    dialer: Arc<Dialer>,
+    listed: AsyncMutex<(Instant, Listed)>,
+    /// Those that something was sent to, by their numbers.
+    brokers: Mutex<HashMap<i32, Broker>>,
 }
 
-/// How many partitions each topic had at a time.
-struct Listed {
-    at: Instant,
-    topics: HashMap<String, usize>,
-}
-
-/// Where records for a partition are queued, and who sends them.
-struct Partition {
+/// Where records for a broker are queued, and who sends them.
+struct Broker {
+    address: String,
     queue: mpsc::UnboundedSender<Vec<Queued>>,
     _sending: AbortOnDropHandle<()>,
 }
 
 struct Queued {
     message: Message,
+    partition: i32,
+    /// What it takes as a record, or a little more.
+    bytes: usize,
     /// Its place among those that are published together.
     at: usize,
     answers: mpsc::UnboundedSender<(usize, Answer)>,
@@ -85,6 +74,9 @@ struct Queued {
 
 /// Where in its partition a record is.
 type Answer = Result<i64, Fault>;
+
+/// Who leads the partitions of a topic, by their numbers.
+type Leaders = Arc<[i32]>;
 
 impl Kafka {
     pub(super) fn new(sink: &Sink, sasl: Sasl) -> anyhow::Result<Kafka> {
@@ -107,10 +99,11 @@ impl Kafka {
             })
         });
         let tls = match scheme {
-            "kafkas" => Some(Arc::new(tls::client(sink.ca.as_deref(), None)?)),
+            "kafkas" => Some(TlsConnector::from(Arc::new(tls::client(sink.ca.as_deref(), None)?))),
             _ => None,
         };
-        Ok(Kafka { hosts: hosts.collect(), login: login.transpose()?, tls })
+        let hosts = hosts.collect();
+        Ok(Kafka(Arc::new(Dialer { hosts, login: login.transpose()?, tls })))
     }
 }
 
@@ -118,24 +111,11 @@ impl Dialect for Kafka {
     type Line = Line;
 
     async fn dial(&self) -> Result<Line, String> {
-        // Nothing is tried again down there: whoever waits for an attempt is to hear of it.
-        let once = BackoffConfig { deadline: Some(Duration::ZERO), ..Default::default() };
-        let mut client =
-            ClientBuilder::new(self.hosts.clone()).client_id("linger").backoff_config(once);
-        if let Some(login) = &self.login {
-            client = client.sasl_config(login.clone());
-        }
-        if let Some(tls) = &self.tls {
-            client = client.tls_config(tls.clone());
-        }
-        let client =
-            client.build().await.map_err(|why| format!("could not connect: {}", said(&why)))?;
-        let topics = list(&client).await.map_err(|why| said(&why))?;
-        let listed = Listed { at: Instant::now(), topics };
+        let listed = self.0.list().await?;
         Ok(Line {
-            client: Arc::new(client),
-            listed: AsyncMutex::new(listed),
-            partitions: Mutex::default(),
+            dialer: self.0.clone(),
+            listed: AsyncMutex::new((Instant::now(), listed)),
+            brokers: Mutex::default(),
         })
     }
 
@@ -143,23 +123,25 @@ impl Dialect for Kafka {
 
     async fn publish(&self, line: &Line, messages: Vec<Message>, tell: &mut Tell<'_>) {
         let Some(topic) = messages.first().map(|message| message.route.clone()) else { return };
-        let count = match line.partitions_of(&topic).await {
-            Ok(count) => count,
+        let leaders = match line.leaders_of(&topic).await {
+            Ok(leaders) => leaders,
             Err(why) => {
                 return (0..messages.len()).for_each(|at| tell(at, Err(why.clone())));
             }
         };
         let (answers, mut answered) = mpsc::unbounded_channel();
         let mut places = Vec::with_capacity(messages.len());
-        let mut shares: Vec<Vec<Queued>> = (0..count).map(|_| Vec::new()).collect();
+        let mut shares: HashMap<i32, Vec<Queued>> = HashMap::new();
         for (at, message) in messages.into_iter().enumerate() {
-            let partition = partition(message.key.as_bytes(), count);
-            places.push(Some(partition));
-            shares[partition].push(Queued { message, at, answers: answers.clone() });
+            let number = partition(message.key.as_bytes(), leaders.len());
+            places.push(Some(number));
+            let (bytes, partition) = (size(&message), number as i32);
+            let queued = Queued { message, partition, bytes, at, answers: answers.clone() };
+            shares.entry(leaders[number]).or_default().push(queued);
         }
         drop(answers);
-        line.send(&topic, shares);
-        // As they come: a partition that hangs keeps nobody waiting for the others.
+        line.send(&topic, shares).await;
+        // As they come: a broker that hangs keeps nobody waiting for the others.
         while let Some((at, answer)) = answered.recv().await {
             if let Some(partition) = places[at].take() {
                 tell(at, answer.map(|at| Some(format!("partition {partition}, offset {at}"))));
@@ -172,138 +154,152 @@ impl Dialect for Kafka {
 }
 
 impl Line {
-    async fn partitions_of(&self, topic: &str) -> Result<usize, Fault> {
-        let mut listed = self.listed.lock().await;
-        let known = listed.topics.get(topic).copied();
-        let lasts = if known.is_some() { LISTED_TIME } else { MISSING_TIME };
-        if listed.at.elapsed() > lasts {
-            // The broker may have hung up meanwhile, and that is noticed only now.
-            let topics = match list(&self.client).await {
-                Err(_) => list(&self.client).await,
-                topics => topics,
+    async fn leaders_of(&self, topic: &str) -> Result<Leaders, Fault> {
+        let (at, listed) = &mut *self.listed.lock().await;
+        let lasts = if listed.topics.contains_key(topic) { LISTED_TIME } else { MISSING_TIME };
+        if at.elapsed() > lasts {
+            *listed = self.dialer.list().await.map_err(Fault::Broken)?;
+            *at = Instant::now();
+        }
+        listed.topics.get(topic).cloned().ok_or_else(|| unknown(topic))
+    }
+
+    /// Queues what each broker is to have.
+    async fn send(&self, topic: &str, shares: HashMap<i32, Vec<Queued>>) {
+        let (_, listed) = &*self.listed.lock().await;
+        let mut brokers = self.brokers.lock().expect("nobody panics holding it");
+        for (number, share) in shares {
+            let Some(address) = listed.brokers.get(&number) else {
+                let why = |partition| format!("partition {partition} of `{topic}` has no leader");
+                for Queued { partition, at, answers, .. } in share {
+                    let _ = answers.send((at, Err(Fault::Broken(why(partition)))));
+                }
+                continue;
             };
-            let topics = topics.map_err(|why| fault(&why, topic))?;
-            *listed = Listed { at: Instant::now(), topics };
-        }
-        listed.topics.get(topic).copied().ok_or_else(|| unknown(topic))
-    }
-
-    /// Queues what each partition of a topic is to have.
-    fn send(&self, topic: &str, shares: Vec<Vec<Queued>>) {
-        let mut topics = self.partitions.lock().expect("nobody panics holding it");
-        if !topics.contains_key(topic) {
-            topics.insert(topic.to_owned(), Vec::new());
-        }
-        let partitions = topics.get_mut(topic).expect("it was put there");
-        for (number, share) in shares.into_iter().enumerate() {
-            if partitions.len() == number {
-                partitions.push(Partition::start(self.client.clone(), topic, number));
+            let new = || Broker::start(self.dialer.clone(), address);
+            let broker = brokers.entry(number).or_insert_with(new);
+            if broker.address != *address {
+                *broker = new();
             }
-            if !share.is_empty() {
-                // If nobody sends any more, the answer says so.
-                let _ = partitions[number].queue.send(share);
-            }
+            // If nobody sends any more, the answer says so.
+            let _ = broker.queue.send(share);
         }
     }
 }
 
-impl Partition {
-    fn start(client: Arc<Client>, topic: &str, number: usize) -> Partition {
-        let number = i32::try_from(number).expect("a broker numbers them so");
-        let to = Arc::new(Place { client, topic: topic.to_owned(), number });
+impl Broker {
+    fn start(dialer: Arc<Dialer>, address: &str) -> Broker {
+        let to = Arc::new(Place { dialer, address: address.to_owned() });
         let (queue, queued) = mpsc::unbounded_channel();
-        let sending = tokio::spawn(send_all(to, queued));
-        Partition { queue, _sending: AbortOnDropHandle::new(sending) }
+        let sending = AbortOnDropHandle::new(tokio::spawn(send_all(to, queued)));
+        Broker { address: address.to_owned(), queue, _sending: sending }
     }
 }
 
-/// How many partitions each topic has.
-async fn list(client: &Client) -> Result<HashMap<String, usize>, Error> {
-    let topics = client.list_topics().await?.into_iter();
-    let topics = topics.filter(|topic| !topic.partitions.is_empty());
-    Ok(topics.map(|topic| (topic.name, topic.partitions.len())).collect())
-}
-
-/// Which partition it is.
+/// Where a broker is.
 struct Place {
-    client: Arc<Client>,
-    topic: String,
-    number: i32,
+    dialer: Arc<Dialer>,
+    address: String,
 }
 
-/// The connection to the leader of a partition, made by the first who needs it.
-type Leader = Arc<OnceCell<PartitionClient>>;
+/// The connection to a broker, made by the first who needs it.
+type Connection = Arc<OnceCell<Wire>>;
 
-/// A request under way, which answers by whom it was sent if that is of no use any more.
-type Request = BoxFuture<'static, Option<Leader>>;
+/// A request under way. It answers how many records it had, and by what it was sent if that is of no use
+/// any more.
+type Request = BoxFuture<'static, (usize, Option<Connection>)>;
 
 /// Sends what is queued, as much as there is at once.
 async fn send_all(to: Arc<Place>, mut queue: mpsc::UnboundedReceiver<Vec<Queued>>) {
-    let mut leader = Leader::default();
+    let mut connection = Connection::default();
     let mut under_way: FuturesUnordered<Request> = FuturesUnordered::new();
-    let (mut shares, mut waiting) = (Vec::new(), Vec::new());
+    let (mut shares, mut waiting, mut records) = (Vec::new(), Vec::new(), 0);
     loop {
         tokio::select! {
-            Some(broken) = under_way.next() => {
-                if broken.is_some_and(|broken| Arc::ptr_eq(&broken, &leader)) {
-                    leader = Leader::default();
+            Some((sent, broken)) = under_way.next() => {
+                records -= sent;
+                if broken.is_some_and(|broken| Arc::ptr_eq(&broken, &connection)) {
+                    connection = Connection::default();
                 }
             }
-            came = queue.recv_many(&mut shares, BATCH_RECORDS), if under_way.len() < REQUESTS_MAX => {
+            came = queue.recv_many(&mut shares, SHARES_MAX), if under_way.len() < REQUESTS_MAX => {
                 if came == 0 {
                     return;
                 }
                 waiting.extend(shares.drain(..).flatten());
             }
-            () = sleep(IDLE_TIME), if under_way.is_empty() => leader = Leader::default(),
+            () = sleep(IDLE_TIME), if under_way.is_empty() => connection = Connection::default(),
         }
         while under_way.len() < REQUESTS_MAX {
             // Nobody waits any more for what was given up.
             waiting.retain(|queued: &Queued| !queued.answers.is_closed());
             let len = batch_len(&waiting);
-            // To a broker a request is much and a record little: what is no full batch waits for more, as
-            // long as there is something to wait for anyway.
-            if waiting.is_empty() || len == waiting.len() && !under_way.is_empty() {
+            // To a broker a request is much and a record little: what is no full batch waits until it is as
+            // much as is under way. So the broker finds the next there when it is done with one.
+            if waiting.is_empty() || len == waiting.len() && len < records {
                 break;
             }
             let rest = waiting.split_off(len);
             let batch = std::mem::replace(&mut waiting, rest);
-            under_way.push(Box::pin(send_batch(to.clone(), leader.clone(), batch)));
+            records += len;
+            under_way.push(Box::pin(send_batch(to.clone(), connection.clone(), batch)));
         }
     }
 }
 
-async fn send_batch(to: Arc<Place>, leader: Leader, batch: Vec<Queued>) -> Option<Leader> {
-    let records = batch.iter().map(|queued| record(&queued.message)).collect();
-    let sent = to.send(&leader, records).await;
-    let mut broken = false;
-    // It takes all of a batch or nothing: one may be at fault.
-    let one_by_one = matches!(sent, Err(Fault::Refused(_))) && batch.len() > 1;
-    for (at, queued) in batch.into_iter().enumerate() {
-        let answer = match &sent {
-            Err(_) if one_by_one => {
-                to.send(&leader, vec![record(&queued.message)]).await.map(|offsets| offsets[0])
-            }
-            sent => sent.as_ref().map(|offsets| offsets[at]).map_err(Fault::clone),
-        };
-        broken |= !matches!(answer, Ok(_) | Err(Fault::Refused(_)));
-        let _ = queued.answers.send((queued.at, answer));
-    }
-    broken.then_some(leader)
+/// Of how many of these a request is made; at least one.
+fn batch_len(waiting: &[Queued]) -> usize {
+    let mut bytes = 0;
+    let fit = waiting.iter().take_while(|queued| {
+        bytes += queued.bytes;
+        bytes <= BATCH_BYTES
+    });
+    fit.count().max(1)
 }
 
-/// Of how many of these a batch is made; at least one.
-fn batch_len(waiting: &[Queued]) -> usize {
-    let fit = |most: usize| {
-        let mut bytes = 0;
-        let fit = waiting.iter().take_while(|queued| {
-            bytes += size(&queued.message);
-            bytes <= most
-        });
-        fit.count()
+async fn send_batch(
+    to: Arc<Place>,
+    connection: Connection,
+    batch: Vec<Queued>,
+) -> (usize, Option<Connection>) {
+    let (records, mut broken) = (batch.len(), false);
+    let mut answer = |queued: Queued, answer: Answer| {
+        broken |= !matches!(answer, Ok(_) | Err(Fault::Refused(_)));
+        let _ = queued.answers.send((queued.at, answer));
     };
-    let (piece, batch) = (fit(PIECE_BYTES), fit(BATCH_BYTES));
-    if batch <= piece * PIECES_MAX { piece } else { batch }.max(1)
+    let parts = parts_of(batch);
+    let sent = to.send(&connection, &parts).await;
+    let mut refused = Vec::new();
+    for (part, sent) in parts.into_iter().zip(sent) {
+        match sent {
+            // A part is taken as a whole or not at all: one of it may be at fault.
+            Err(Fault::Refused(_)) if part.len() > 1 => refused.extend(part),
+            sent => part.into_iter().zip(0..).for_each(|(queued, after)| {
+                answer(queued, sent.clone().map(|first: i64| first + after));
+            }),
+        }
+    }
+    for queued in refused {
+        let alone = [vec![queued]];
+        let sent = to.send(&connection, &alone).await;
+        alone.into_iter().flatten().zip(sent).for_each(|(queued, sent)| answer(queued, sent));
+    }
+    (records, broken.then_some(connection))
+}
+
+/// By topic and partition, in the order in which they came.
+fn parts_of(batch: Vec<Queued>) -> Vec<Vec<Queued>> {
+    let mut parts: Vec<Vec<Queued>> = Vec::new();
+    for queued in batch {
+        let is_of = |part: &&mut Vec<Queued>| {
+            (part[0].partition, &part[0].message.route) == (queued.partition, &queued.message.route)
+        };
+        match parts.iter_mut().find(is_of) {
+            Some(part) => part.push(queued),
+            None => parts.push(vec![queued]),
+        }
+    }
+    parts
 }
 
 /// What it takes as a record, or a little more.
@@ -315,38 +311,54 @@ fn size(message: &Message) -> usize {
 }
 
 impl Place {
-    /// Sends to the leader of the partition, whoever that was when the connection was made.
-    async fn send(&self, leader: &Leader, records: Vec<Record>) -> Result<Vec<i64>, Fault> {
-        let Place { client, topic, number } = self;
+    /// Sends parts in one request; answers for each where its first record is.
+    async fn send(&self, connection: &Connection, parts: &[Vec<Queued>]) -> Vec<Answer> {
         let sending = async {
-            let connect = || client.partition_client(topic, *number, UnknownTopicHandling::Error);
-            leader
-                .get_or_try_init(connect)
-                .await?
-                .produce(records, Compression::NoCompression)
-                .await
+            let connect = || self.dialer.connect(&self.address);
+            let wire = connection.get_or_try_init(connect).await?;
+            let now = SystemClock::default().now().time().as_ms();
+            let records = parts.iter().map(|part| part_of(part)).collect();
+            wire.produce(records, i64::try_from(now).unwrap_or_default()).await
         };
-        match timeout(ANSWER_TIME, sending).await {
-            Ok(sent) => sent.map_err(|why| fault(&why, topic)),
-            Err(_) => Err(Fault::Broken(format!(
-                "the connection to partition {number} of `{topic}` was silent for {}",
-                format_duration(ANSWER_TIME)
-            ))),
-        }
+        let all = |why: String| vec![Err(Fault::Broken(why)); parts.len()];
+        let said = match timeout(ANSWER_TIME, sending).await {
+            Ok(Ok(said)) => said,
+            Ok(Err(why)) => return all(format!("the connection broke off: {why}")),
+            Err(_) => {
+                let (to, time) = (&self.address, format_duration(ANSWER_TIME));
+                return all(format!("the connection to `{to}` was silent for {time}"));
+            }
+        };
+        let answer = |(said, part): (Option<wire::Taken>, &Vec<Queued>)| match said {
+            Some(said) => said.map_err(|why| fault(why, &part[0].message.route)),
+            None => Err(Fault::Broken("it said nothing of some records".into())),
+        };
+        said.into_iter().zip(parts).map(answer).collect()
     }
 }
 
-fn record(message: &Message) -> Record {
-    let headers = message.headers();
-    let headers = headers.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
-    let more = (CONTENT_TYPE.to_owned(), message.content_type.as_bytes().to_vec());
-    let headers = headers.chain([more]).collect();
-    let now = i64::try_from(SystemClock::default().now().time().as_ms()).unwrap_or_default();
+fn part_of(part: &[Queued]) -> Part {
+    let records = part.iter().enumerate();
+    let records = records.map(|(after, queued)| record(&queued.message, after as i32));
+    Part {
+        topic: part[0].message.route.clone(),
+        partition: part[0].partition,
+        records: records.collect(),
+    }
+}
+
+/// A record that comes so many after the first of its part.
+fn record(message: &Message, after: i32) -> Record {
+    let more = (CONTENT_TYPE, &*message.content_type);
+    let headers = message.headers().chain([more]);
+    let headers =
+        headers.map(|(key, value)| RecordHeader { key: key.to_owned(), value: value.into() });
     Record {
+        timestamp_delta: 0,
+        offset_delta: after,
         key: Some(message.key.clone().into_bytes()),
         value: Some(message.body.to_vec()),
-        headers,
-        timestamp: DateTime::from_timestamp_millis(now).unwrap_or_default(),
+        headers: headers.collect(),
     }
 }
 
@@ -379,52 +391,24 @@ fn unknown(topic: &str) -> Fault {
     Fault::Refused(format!("Kafka has no topic `{topic}`"))
 }
 
-/// What an error about a topic means.
-fn fault(why: &Error, topic: &str) -> Fault {
-    match cause(why) {
-        Error::ServerError { protocol_error, error_message, .. } => {
-            let more = error_message.iter().map(|text| format!(": {text}"));
-            let text = format!("{protocol_error}{}", more.collect::<String>());
-            match protocol_error {
-                // It was there when topics were listed: they are to be listed again.
-                ProtocolError::UnknownTopicOrPartition => {
-                    Fault::Broken(format!("Kafka has no topic `{topic}` any more"))
-                }
-                ProtocolError::LeaderNotAvailable
-                | ProtocolError::NotLeaderOrFollower
-                | ProtocolError::BrokerNotAvailable
-                | ProtocolError::ReplicaNotAvailable
-                | ProtocolError::KafkaStorageError
-                | ProtocolError::RequestTimedOut => Fault::Broken(text),
-                ProtocolError::NotEnoughReplicas | ProtocolError::NotEnoughReplicasAfterAppend => {
-                    Fault::Down(text)
-                }
-                _ => Fault::Refused(text),
-            }
-        }
-        _ => Fault::Broken(format!("the connection broke off: {}", said(why))),
-    }
-}
-
-/// What the client would have tried again after.
-fn cause(why: &Error) -> &Error {
+/// What an error about a partition of a topic means.
+fn fault(why: ProtocolError, topic: &str) -> Fault {
+    let text = why.to_string();
     match why {
-        Error::RetryFailed(BackoffError::DeadlineExceded { source, .. }) => {
-            source.downcast_ref().map_or(why, cause)
+        // It was there when topics were listed: they are to be listed again.
+        ProtocolError::UnknownTopicOrPartition => {
+            Fault::Broken(format!("Kafka has no topic `{topic}` any more"))
         }
-        why => why,
-    }
-}
-
-fn said(why: &Error) -> String {
-    match cause(why) {
-        Error::RetryFailed(BackoffError::DeadlineExceded { source, .. })
-        | Error::Connection(ConnectionError::RetryFailed(BackoffError::DeadlineExceded {
-            source,
-            ..
-        })) => source.to_string(),
-        Error::Connection(why) => why.to_string(),
-        why => why.to_string(),
+        ProtocolError::LeaderNotAvailable
+        | ProtocolError::NotLeaderOrFollower
+        | ProtocolError::BrokerNotAvailable
+        | ProtocolError::ReplicaNotAvailable
+        | ProtocolError::KafkaStorageError
+        | ProtocolError::RequestTimedOut => Fault::Broken(text),
+        ProtocolError::NotEnoughReplicas | ProtocolError::NotEnoughReplicasAfterAppend => {
+            Fault::Down(text)
+        }
+        _ => Fault::Refused(text),
     }
 }
 
@@ -432,36 +416,36 @@ fn said(why: &Error) -> String {
 mod tests {
     use super::*;
 
-    /// Of so many messages that have so many bytes, content type and body.
-    fn batch_len_of(count: usize, bytes: usize) -> usize {
-        let body = vec![0; bytes - CONTENT_TYPE.len() - HEADER_EXTRA_BYTES];
-        let queued = |_| Queued {
-            message: Message {
-                route: String::new(),
-                key: String::new(),
-                id: String::new(),
-                once: String::new(),
-                headers: Vec::new(),
-                content_type: String::new(),
-                body: body.clone().into(),
-            },
-            at: 0,
-            answers: mpsc::unbounded_channel().0,
+    fn queued(route: &str, partition: i32, at: usize, bytes: usize) -> Queued {
+        let message = Message {
+            route: route.into(),
+            key: String::new(),
+            id: String::new(),
+            once: String::new(),
+            headers: Vec::new(),
+            content_type: String::new(),
+            body: Default::default(),
         };
-        batch_len(&(0..count).map(queued).collect::<Vec<_>>())
+        Queued { message, partition, bytes, at, answers: mpsc::unbounded_channel().0 }
     }
 
     #[test]
-    fn a_batch_is_one_piece_unless_that_takes_too_many() {
-        assert_eq!(batch_len_of(3, 100), 3);
-        assert_eq!(batch_len_of(500, 100), 64);
-        assert_eq!(batch_len_of(600, 100), 600);
-        assert_eq!(batch_len_of(8, 6000), 1);
-        assert_eq!(batch_len_of(9, 6000), 9);
-        // None of them is one piece.
-        assert_eq!(batch_len_of(9, 10_000), 9);
-        assert_eq!(batch_len_of(100, 10_000), 52);
-        assert_eq!(batch_len_of(2, 1_000_000), 1);
+    fn a_request_has_at_least_one_record_and_no_more_than_a_broker_takes() {
+        let len = |count, bytes| {
+            batch_len(&Vec::from_iter((0..count).map(|at| queued("a", 0, at, bytes))))
+        };
+        assert_eq!(len(3, 100), 3);
+        assert_eq!(len(9, 100_000), 5);
+        assert_eq!(len(2, 1_000_000), 1);
+    }
+
+    #[test]
+    fn a_request_has_a_part_for_each_partition_whose_records_stay_in_order() {
+        let batch = [("a", 0), ("a", 1), ("b", 0), ("a", 0), ("b", 0)].into_iter().enumerate();
+        let parts =
+            parts_of(batch.map(|(at, (topic, number))| queued(topic, number, at, 1)).collect());
+        let places = parts.iter().map(|part| part.iter().map(|one| one.at).collect());
+        assert_eq!(places.collect::<Vec<Vec<_>>>(), [vec![0, 3], vec![1], vec![2, 4]]);
     }
 
     /// What `org.apache.kafka.common.utils.Utils` says, with seven partitions.
