@@ -5,6 +5,7 @@
 mod redis_servers;
 
 use std::collections::BTreeSet;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use linger::error::Code;
@@ -229,6 +230,25 @@ async fn who_hangs_up_takes_no_job_along() {
     while one.stats().await.unwrap().waiting > 0 {}
     add(&other, Job::new("orders", "x").id("1")).await;
     assert_eq!(pop(&other, "orders", MINUTE).await.unwrap().job.attempt, 1);
+}
+
+#[tokio::test]
+async fn who_hangs_up_while_redis_is_asked_takes_no_job_along() {
+    let Some(fleet) = Fleet::start() else { return };
+    let store = fleet.instance().await;
+    for is_answered in [false, true] {
+        add(&store, Job::new("orders", "x").id("1")).await;
+        let before = store.stats().await.unwrap().handed_out;
+        let mut popping = Box::pin(store.pop(Ask::one(topic("orders"))));
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(popping.as_mut().poll(context).is_pending());
+        // Answered, and not looked at.
+        while is_answered && store.stats().await.unwrap().handed_out == before {}
+        drop(popping);
+        let job = pop(&store, "orders", MINUTE).await.unwrap();
+        assert_eq!(job.job.attempt, 1);
+        finish(&store, &job).await.unwrap();
+    }
 }
 
 #[tokio::test]

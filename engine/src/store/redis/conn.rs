@@ -184,19 +184,21 @@ impl Conn {
     }
 
     /// As [`Conn::eval`]. When the answer is lost, `instead` is run once the server is back, which finds
-    /// out what was done or may be done twice; whether that was so is said.
+    /// out what was done or may be done twice, with what `its_args` makes of the arguments; whether that
+    /// was so is said.
     pub(crate) async fn eval_or(
         &self,
         key: &[u8],
         script: &Script,
         args: Vec<Vec<u8>>,
         instead: &Script,
-        its_args: Vec<Vec<u8>>,
+        its_args: impl FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>>,
     ) -> Result<(Value, bool)> {
         let lost = match self.run_script(script, key, &args).await {
             Err(fault) if fault.lost => fault,
             answer => return answer.map(|value| (value, false)).map_err(Fault::of_a_call),
         };
+        let its_args = its_args(args);
         let found = tokio::time::timeout(AGAIN_WITHIN, async {
             loop {
                 match self.run_script(instead, key, &its_args).await {

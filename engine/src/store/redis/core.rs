@@ -144,20 +144,24 @@ impl Core {
     }
 
     /// As [`Core::ask`]; when the answer is lost, has `instead` run, and says so. Such a script finds out
-    /// what was done, or may be done twice.
+    /// what was done, or may be done twice. What its arguments are follows from those of the first.
     pub(super) async fn ask_or(
         &self,
         bucket: Bucket,
         script: &Script,
         args: Vec<Vec<u8>>,
         instead: &Script,
-        its_args: Vec<Vec<u8>>,
+        its_args: impl FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>>,
     ) -> Result<(Reply, bool)> {
         let waited_for = self.known().waited_for_in(&self.keys, bucket);
-        let all = |args: Vec<Vec<u8>>| [vec![self.time(), waited_for.clone()], args].concat();
+        let front = [self.time(), waited_for];
+        let all: Vec<Vec<u8>> = front.iter().cloned().chain(args).collect();
+        let again = |all: Vec<Vec<u8>>| {
+            let args = its_args(all.into_iter().skip(front.len()).collect());
+            front.into_iter().chain(args).collect()
+        };
         let key = self.keys.of_bucket(bucket);
-        let (args, its_args) = (all(args), all(its_args));
-        let asked = self.conn.eval_or(key.as_bytes(), script, args, instead, its_args).await;
+        let asked = self.conn.eval_or(key.as_bytes(), script, all, instead, again).await;
         asked.and_then(|(value, instead)| Ok((Reply::of(value)?, instead)))
     }
 

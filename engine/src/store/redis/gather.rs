@@ -35,6 +35,11 @@ pub(super) trait Shared: Sized + Send + 'static {
         of: &Self::Of,
         asks: Vec<Self>,
     ) -> impl Future<Output = Result<Vec<Self::Answer>>> + Send;
+
+    /// Sees to an answer whose caller is gone.
+    fn unwanted(_core: &Arc<Core>, _answer: Self::Answer) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 }
 
 /// What waits for the next call.
@@ -48,6 +53,23 @@ struct Line<T: Shared> {
 }
 
 type Ask<T> = (T, oneshot::Sender<Result<<T as Shared>::Answer>>);
+
+/// A caller. Dropped, it leaves no answer behind that nobody sees to.
+struct Caller<'a, T: Shared> {
+    core: &'a Arc<Core>,
+    answer: oneshot::Receiver<Result<T::Answer>>,
+}
+
+impl<T: Shared> Drop for Caller<'_, T> {
+    fn drop(&mut self) {
+        // From here on whoever answers is told that nobody is there; it may have come just before.
+        self.answer.close();
+        if let Ok(Ok(answer)) = self.answer.try_recv() {
+            let core = self.core.clone();
+            tokio::spawn(async move { T::unwanted(&core, answer).await });
+        }
+    }
+}
 
 impl<T: Shared> Default for Gather<T> {
     fn default() -> Gather<T> {
@@ -98,6 +120,8 @@ impl<T: Shared> Line<T> {
 
 impl Core {
     /// Asks, with those who ask for the same at this time.
+    ///
+    /// Cancel safe: what is answered to a caller that is dropped is `unwanted`.
     pub(super) async fn with_others<T: Shared>(
         self: &Arc<Self>,
         of: T::Of,
@@ -108,7 +132,8 @@ impl Core {
             // By itself: whoever came first may hang up, and the others want their answers.
             tokio::spawn(self.clone().call_on::<T>(of));
         }
-        answer.await.unwrap_or_else(|_| Err(stopping()))
+        let mut caller = Caller::<T> { core: self, answer };
+        (&mut caller.answer).await.unwrap_or_else(|_| Err(stopping()))
     }
 
     async fn call_on<T: Shared>(self: Arc<Self>, of: T::Of) {
@@ -120,7 +145,9 @@ impl Core {
             match T::call(&self, &of, asks).await {
                 Ok(answers) => {
                     for (caller, answer) in callers.into_iter().zip(answers) {
-                        let _ = caller.send(Ok(answer));
+                        if let Err(Ok(answer)) = caller.send(Ok(answer)) {
+                            T::unwanted(&self, answer).await;
+                        }
                     }
                 }
                 Err(error) => {

@@ -104,6 +104,9 @@ impl Live {
     }
 
     pub(super) async fn pop(&self, ask: Ask) -> Result<Vec<Delivery>> {
+        if let Some(handed) = self.core.pop_on_the_spot(&ask).await {
+            return handed;
+        }
         let (sender, answer) = oneshot::channel();
         let (told, place) = oneshot::channel();
         let core = self.core.clone();

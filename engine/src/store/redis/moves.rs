@@ -42,7 +42,7 @@ impl Core {
                 break;
             }
             tokio::time::sleep(spread::TRY_AFTER).await;
-            self.read_spread().await?;
+            Box::pin(self.read_spread()).await?;
             let again = tried.iter_mut().filter_map(Tried::take).collect();
             let mut again = self.try_add_all(again).await?.into_iter();
             let lacking = tried.iter_mut().filter(|tried| matches!(tried, Tried::Taken));
@@ -66,7 +66,7 @@ impl Core {
             }
             answers.extend(match self.unique_ids {
                 UniqueIds::PerTopic => self.with_others(bucket, Adds(batch)).await?,
-                UniqueIds::Global => self.add(bucket, batch).await?,
+                UniqueIds::Global => Box::pin(self.add(bucket, batch)).await?,
             });
         }
         Ok(answers)
@@ -91,8 +91,10 @@ impl Core {
             }
         }
         // Never added twice: it may have been handed out and finished meanwhile.
-        let mut find = args.clone();
-        find.iter_mut().skip(3 + NEW_AT).step_by(NEW_ARGS).for_each(|new| new[0] = b'f');
+        let find = |mut args: Vec<Vec<u8>>| {
+            args.iter_mut().skip(3 + NEW_AT).step_by(NEW_ARGS).for_each(|new| new[0] = b'f');
+            args
+        };
         let (mut reply, _) = self.ask_or(bucket, &scripts::ADD, args, &scripts::ADD, find).await?;
         let now = reply.now()?;
         let each = jobs.into_iter().zip(dues);
@@ -225,7 +227,9 @@ impl Core {
         while let Some(settle) = batch.next() {
             let bucket = self.bucket_of_key(&settle.key);
             if settle.verdict != Verdict::Finish {
-                answers.push(self.settle_one(settle).await);
+                // Apart, here and wherever a call is mostly done another way: what a caller holds until it is
+                // answered is moved often, and is to be small.
+                answers.push(Box::pin(self.settle_one(settle)).await);
                 continue;
             }
             let mut finishes = vec![settle];
@@ -254,9 +258,8 @@ impl Core {
             args.push(called(&settle.key));
             args.push(settle.lease.map_or_else(Vec::new, arg));
         }
-        let again = args.clone();
         let (mut reply, is_again) =
-            self.ask_or(bucket, &scripts::FINISH, args, &scripts::FINISH, again).await?;
+            self.ask_or(bucket, &scripts::FINISH, args, &scripts::FINISH, |args| args).await?;
         let _now = reply.now()?;
         let mut answers = Vec::with_capacity(batch.len());
         for settle in batch {
@@ -274,7 +277,7 @@ impl Core {
                 b'n' if is_again => Ok(Changed { changed: true, job: None, was: None }),
                 b'n' => Err(not_found(&settle.key)),
                 b'l' => Err(Refusal::LeaseLost.into()),
-                _ => self.settle_one(settle).await,
+                _ => Box::pin(self.settle_one(settle)).await,
             });
         }
         Ok(answers)
@@ -283,7 +286,7 @@ impl Core {
     pub(super) async fn change(&self, batch: Vec<Change>) -> Result<Vec<Result<Changed>>> {
         let mut answers = Vec::with_capacity(batch.len());
         for change in batch {
-            answers.push(self.change_one(change).await);
+            answers.push(Box::pin(self.change_one(change)).await);
         }
         Ok(answers)
     }

@@ -116,6 +116,10 @@ impl Shared for Hands {
         let each = asks.iter().map(|hands| jobs.by_ref().take(hands.jobs()).collect());
         Ok(each.map(|jobs| Handed { jobs, ran_out }).collect())
     }
+
+    async fn unwanted(core: &Arc<Core>, handed: Handed) {
+        core.recall(handed.jobs).await;
+    }
 }
 
 /// How much stands before the jobs in what is answered to a pop.
@@ -166,7 +170,7 @@ impl Core {
             let of = Wanted { bucket, topics, lane: ask.lane, terms: ask.terms };
             let Handed { mut jobs, ran_out } = self.hand_out_of(&of, ask, left).await?;
             if jobs.is_empty() && ran_out {
-                self.expire(bucket).await?;
+                Box::pin(self.expire(bucket)).await?;
                 Handed { jobs, .. } = self.hand_out_of(&of, ask, left).await?;
             }
             handed.extend(jobs);
@@ -176,7 +180,7 @@ impl Core {
 
     async fn hand_out_of(self: &Arc<Self>, of: &Wanted, ask: &Ask, max: u32) -> Result<Handed> {
         match &ask.room {
-            Some(room) => self.hand_out_now(of, max, Some(room)).await,
+            Some(room) => Box::pin(self.hand_out_now(of, max, Some(room))).await,
             None => self.with_others(of.clone(), Hands(max)).await,
         }
     }
@@ -186,7 +190,7 @@ impl Core {
         let mut buckets = BTreeMap::<_, BTreeSet<_>>::new();
         match &ask.from {
             Source::Any => {
-                for bucket in self.with_something_ready(ask, look).await? {
+                for bucket in Box::pin(self.with_something_ready(ask, look)).await? {
                     buckets.insert(bucket, BTreeSet::new());
                 }
             }
@@ -245,36 +249,41 @@ impl Core {
         let Wanted { bucket, topics, lane, terms } = of;
         let grace = terms.grace.map_or_else(|| arg(-1), |grace| arg(duration_ms(grace)));
         let leases = self.leases(max);
-        let mut args = vec![
-            arg(*lane as u8),
-            arg(max),
-            leases.clone(),
-            terms.owner.map_or(0, |owner| owner.0).to_be_bytes().into(),
-            arg(terms.ttr.map_or(0, crate::job::Ttr::as_ms)),
-            arg(self.defaults().ttr.as_ms()),
-            grace,
-            arg(duration_ms(PUSH_TIMEOUT)),
-            arg(u8::from(topics.is_empty())),
-            arg(topics.len()),
-        ];
-        args.extend(topics.iter().map(|topic| topic.as_str().into()));
-        if let Some(room) = room {
-            args.extend([room.each_destination, room.each_topic].map(arg));
-            args.push(arg(room.destinations.len()));
-            for (to, room) in &room.destinations {
-                args.extend([to.as_str().into(), arg(room)]);
+        let args = || {
+            let mut args = vec![
+                arg(*lane as u8),
+                arg(max),
+                leases.clone(),
+                terms.owner.map_or(0, |owner| owner.0).to_be_bytes().into(),
+                arg(terms.ttr.map_or(0, crate::job::Ttr::as_ms)),
+                arg(self.defaults().ttr.as_ms()),
+                grace.clone(),
+                arg(duration_ms(PUSH_TIMEOUT)),
+                arg(u8::from(topics.is_empty())),
+                arg(topics.len()),
+            ];
+            args.extend(topics.iter().map(|topic| topic.as_str().into()));
+            if let Some(room) = room {
+                args.extend([room.each_destination, room.each_topic].map(arg));
+                args.push(arg(room.destinations.len()));
+                for (to, room) in &room.destinations {
+                    args.extend([to.as_str().into(), arg(room)]);
+                }
+                for (topic, room) in &room.topics {
+                    args.extend([topic.as_str().into(), arg(room)]);
+                }
             }
-            for (topic, room) in &room.topics {
-                args.extend([topic.as_str().into(), arg(room)]);
-            }
-        }
-        let mut held = vec![leases, arg(u8::from(topics.is_empty()))];
-        held.extend(topics.iter().map(|topic| topic.as_str().into()));
+            args
+        };
+        let held = |_| {
+            let topics = topics.iter().map(|topic| topic.as_str().into());
+            [leases.clone(), arg(u8::from(topics.len() == 0))].into_iter().chain(topics).collect()
+        };
         let since = self.known().quiet.since();
         let (mut reply, is_held) =
-            self.ask_or(*bucket, &scripts::POP, args.clone(), &scripts::HELD, held).await?;
+            self.ask_or(*bucket, &scripts::POP, args(), &scripts::HELD, held).await?;
         if is_held && reply.is_over_after(POP_FRONT) {
-            reply = self.ask(&scripts::POP, *bucket, args).await?;
+            reply = Box::pin(self.ask(&scripts::POP, *bucket, args())).await?;
         }
         let now = reply.now()?;
         let opens = reply.moment()?.map(|us| {
@@ -320,6 +329,28 @@ impl Core {
     /// What nobody else has.
     pub(super) fn nonce(&self) -> u64 {
         self.chance.lease(self.chances.fetch_add(1, Ordering::Relaxed), u64::MAX).as_u64()
+    }
+
+    /// Pops where nothing needs a task of its own: one bucket is asked, once, along with others. None if
+    /// that is not so, or if there is nothing and the call may wait.
+    ///
+    /// Cancel safe, as asking with others is.
+    pub(super) async fn pop_on_the_spot(
+        self: &Arc<Self>,
+        ask: &Ask,
+    ) -> Option<Result<Vec<Delivery>>> {
+        if ask.room.is_some() || ask.from == Source::Any {
+            return None;
+        }
+        let may_wait = !ask.wait.is_zero();
+        let look = if may_wait { Look::WhereNews } else { Look::Everywhere };
+        let buckets = self.buckets_of(ask, look).await.ok()?;
+        if buckets.len() != 1 {
+            return None;
+        }
+        let handed = self.hand_out_in(buckets, ask).await;
+        let got_nothing = matches!(&handed, Ok(jobs) if jobs.is_empty());
+        (!got_nothing || !may_wait).then_some(handed)
     }
 
     /// Pops now, or puts the call in line: its place there, if it waits.

@@ -53,45 +53,57 @@ local function finish(number, bytes, id, all, lease)
   return pack('>c1c8I4I8', 'd', number, attempt, since < tick and tick - since or 0)
 end
 
--- The numbers of those that are asked for; false where there is none.
+-- Of each that is asked for: its number or false, and if it was named its id and all that have that.
 local function asked_for()
-  local asked, named, ids = {}, {}, {}
+  local numbers, ids, names, named, n = {}, {}, {}, {}, 0
   for at = 4, #ARGV, 2 do
     local what, i = ARGV[at], at / 2 - 1
+    numbers[i], ids[i] = false, false
     -- `n`
     if byte(what) == 110 then
-      asked[i] = sub(what, 2)
+      numbers[i] = sub(what, 2)
     else
       local line_end = string.find(what, '\n', 2, true)
-      ids[#ids + 1] = sub(what, line_end + 1)
-      named[i] = { topic = sub(what, 2, line_end - 1), id = ids[#ids] }
-      asked[i] = false
+      n = n + 1
+      ids[i], names[n], named[n] = sub(what, line_end + 1), sub(what, 2, line_end - 1), i
     end
   end
-  read_ahead(IDS, ids)
-  for i, name in pairs(named) do
-    local tno, all = number_of(name.topic), hget(IDS, name.id)
-    asked[i] = tno and all and among(all, tno) or false
+  local wanted = {}
+  for k = 1, n do wanted[k] = ids[named[k]] end
+  local found, all = read_all(IDS, wanted), {}
+  for k = 1, n do
+    local i, tno = named[k], number_of(names[k])
+    all[i] = found[k]
+    numbers[i] = tno and found[k] and among(found[k], tno) or false
   end
-  return asked
+  return numbers, ids, all
 end
 
 register('finish', ALWAYS, function()
-  local answers, asked, numbers, ids = { clock }, asked_for(), {}, {}
+  local answers, numbers, wanted, unnamed = { clock }, {}, {}, {}
+  local asked, ids, all = asked_for()
   gone, topics = {}, {}
   for i = 1, #asked do
     if asked[i] then numbers[#numbers + 1] = asked[i] end
   end
   -- All that is looked at is read together.
-  local jobs = read_all(JOBS, numbers)
-  for i = 1, #numbers do
-    ids[i] = jobs[i] and read('>I2c0', jobs[i], ID_AT) or ''
-  end
-  local all, at = read_all(IDS, ids), 0
+  local jobs, at = read_all(JOBS, numbers), 0
   for i = 1, #asked do
     if asked[i] then
       at = at + 1
-      answers[i + 1] = finish(asked[i], jobs[at], ids[at], all[at], ARGV[2 * i + 3])
+      if not ids[i] then
+        ids[i] = jobs[at] and read('>I2c0', jobs[at], ID_AT) or ''
+        wanted[#wanted + 1], unnamed[#unnamed + 1] = ids[i], i
+      end
+    end
+  end
+  local found = read_all(IDS, wanted)
+  for k = 1, #unnamed do all[unnamed[k]] = found[k] end
+  at = 0
+  for i = 1, #asked do
+    if asked[i] then
+      at = at + 1
+      answers[i + 1] = finish(asked[i], jobs[at], ids[i], all[i], ARGV[2 * i + 3])
     else
       answers[i + 1] = 'n'
     end
