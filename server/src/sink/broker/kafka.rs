@@ -323,7 +323,7 @@ impl Place {
         let all = |why: String| vec![Err(Fault::Broken(why)); parts.len()];
         let said = match timeout(ANSWER_TIME, sending).await {
             Ok(Ok(said)) => said,
-            Ok(Err(why)) => return all(format!("the connection broke off: {why}")),
+            Ok(Err(why)) => return all(why),
             Err(_) => {
                 let (to, time) = (&self.address, format_duration(ANSWER_TIME));
                 return all(format!("the connection to `{to}` was silent for {time}"));

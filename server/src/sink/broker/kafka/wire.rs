@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures_util::future::select_ok;
 use rskafka::client::SaslConfig;
-use rskafka::client::error::ProtocolError;
+use rskafka::client::error::{ProtocolError, RequestError};
 use rskafka::messenger::Messenger;
 use rskafka::protocol::messages::{
     MetadataRequest, ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData,
@@ -68,7 +68,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 impl Dialer {
     /// Connects and logs in.
     pub(super) async fn connect(&self, to: &str) -> Result<Wire, String> {
-        let failed = |why: &dyn Display| format!("could not connect: {why}");
+        let failed = |why: &dyn Display| format!("could not connect to `{to}`: {why}");
         let stream = self.stream(to).await.map_err(|why| failed(&why))?;
         let stream = BufStream::with_capacity(BUFFER_BYTES, BUFFER_BYTES, stream);
         let mut messenger = Messenger::new(stream, ANSWER_BYTES_MAX, "linger".into());
@@ -104,7 +104,7 @@ impl Dialer {
 impl Wire {
     async fn list(&self) -> Result<Listed, String> {
         let all = MetadataRequest { topics: None, allow_auto_topic_creation: None };
-        let answer = self.0.request(all).await.map_err(|why| why.to_string())?;
+        let answer = self.0.request(all).await.map_err(broke_off)?;
         let brokers = answer.brokers.into_iter();
         let brokers = brokers.map(|broker| {
             // As it stands in an address.
@@ -153,7 +153,7 @@ impl Wire {
             topic_data: topics,
         };
         let mut taken: Vec<Option<Taken>> = vec![None; places.len()];
-        let answer = self.0.request(request).await.map_err(|why| why.to_string())?;
+        let answer = self.0.request(request).await.map_err(broke_off)?;
         for topic in answer.responses {
             for one in topic.partition_responses {
                 if let Some(place) = places.get(&(topic.name.0.clone(), one.index.0)) {
@@ -163,6 +163,10 @@ impl Wire {
         }
         Ok(taken)
     }
+}
+
+fn broke_off(why: RequestError) -> String {
+    format!("the connection broke off: {why}")
 }
 
 /// All of this moment, by nobody who would be known again.
