@@ -104,7 +104,8 @@ impl Live {
     }
 
     pub(super) async fn pop(&self, ask: Ask) -> Result<Vec<Delivery>> {
-        if let Some(handed) = self.core.pop_on_the_spot(&ask).await {
+        // In a box, so that what callers carry is small, and their futures nest no deeper than they may.
+        if let Some(handed) = Box::pin(self.core.pop_on_the_spot(&ask)).await {
             return handed;
         }
         let (sender, answer) = oneshot::channel();
