@@ -3,6 +3,9 @@
 //! Whatever else could be counted stands still or is left out: there is one thread, which moves the
 //! store's parts itself, the clock is moved by hand, and nothing is synced.
 
+// Calls of every store nest in the future of a request, and here nothing between is boxed.
+#![recursion_limit = "256"]
+
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
