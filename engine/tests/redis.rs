@@ -236,7 +236,7 @@ async fn who_hangs_up_takes_no_job_along() {
 async fn who_hangs_up_while_redis_is_asked_takes_no_job_along() {
     let Some(fleet) = Fleet::start() else { return };
     let store = fleet.instance().await;
-    for is_answered in [false, true] {
+    for (is_answered, in_runtime) in [(false, true), (true, true), (false, false), (true, false)] {
         add(&store, Job::new("orders", "x").id("1")).await;
         let before = store.stats().await.unwrap().handed_out;
         let mut popping = Box::pin(store.pop(Ask::one(topic("orders"))));
@@ -244,7 +244,10 @@ async fn who_hangs_up_while_redis_is_asked_takes_no_job_along() {
         assert!(popping.as_mut().poll(context).is_pending());
         // Answered, and not looked at.
         while is_answered && store.stats().await.unwrap().handed_out == before {}
-        drop(popping);
+        match in_runtime {
+            true => drop(popping),
+            false => std::thread::scope(|scope| scope.spawn(|| drop(popping)).join().unwrap()),
+        }
         let job = pop(&store, "orders", MINUTE).await.unwrap();
         assert_eq!(job.job.attempt, 1);
         finish(&store, &job).await.unwrap();

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::core::Core;
@@ -57,6 +58,8 @@ type Ask<T> = (T, oneshot::Sender<Result<<T as Shared>::Answer>>);
 /// A caller. Dropped, it leaves no answer behind that nobody sees to.
 struct Caller<'a, T: Shared> {
     core: &'a Arc<Core>,
+    /// Callers may be dropped where there is none.
+    runtime: Handle,
     answer: oneshot::Receiver<Result<T::Answer>>,
 }
 
@@ -66,7 +69,7 @@ impl<T: Shared> Drop for Caller<'_, T> {
         self.answer.close();
         if let Ok(Ok(answer)) = self.answer.try_recv() {
             let core = self.core.clone();
-            tokio::spawn(async move { T::unwanted(&core, answer).await });
+            self.runtime.spawn(async move { T::unwanted(&core, answer).await });
         }
     }
 }
@@ -132,7 +135,7 @@ impl Core {
             // By itself: whoever came first may hang up, and the others want their answers.
             tokio::spawn(self.clone().call_on::<T>(of));
         }
-        let mut caller = Caller::<T> { core: self, answer };
+        let mut caller = Caller::<T> { core: self, runtime: Handle::current(), answer };
         (&mut caller.answer).await.unwrap_or_else(|_| Err(stopping()))
     }
 
