@@ -97,6 +97,13 @@ impl Batch {
         let last = events.iter().map(|event| event.at_ms).max()?;
         Some(Batch { events, lines, span: (time(first), time(last)) })
     }
+
+    /// How many events are lost with it, and how many its gaps stand for.
+    fn lost(&self) -> (u64, u64) {
+        let gaps = self.events.iter().filter(|event| event.kind == Kind::Gap);
+        let in_gaps = gaps.clone().filter_map(|gap| gap.count).sum();
+        ((self.events.len() - gaps.count()) as u64, in_gaps)
+    }
 }
 
 /// Where the log is.
@@ -366,7 +373,7 @@ impl Events {
                     return;
                 };
                 let Some(batch) = batch else { continue };
-                let count = batch.events.len() as u64;
+                let (count, (lost, in_gaps)) = (batch.events.len() as u64, batch.lost());
                 match self.shelf.append(batch, now).await {
                     Ok(mut batch) => {
                         said = false;
@@ -376,7 +383,7 @@ impl Events {
                         spare = (batch.events, batch.lines);
                     }
                     Err(why) => {
-                        self.recorder.count_lost(count);
+                        self.recorder.count_lost(lost, in_gaps);
                         if !std::mem::replace(&mut said, true) {
                             tracing::warn!("events are not logged: {why:#}");
                         }

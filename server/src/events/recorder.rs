@@ -85,9 +85,10 @@ impl Recorder {
         (events, std::mem::take(&mut waiting.dropped))
     }
 
-    /// Counts events that are lost.
-    pub(super) fn count_lost(&self, events: u64) {
-        self.waiting.lock().expect("nobody panics holding it").dropped += events;
+    /// Counts events that are lost, for a gap that is told of those and of what other gaps, which are
+    /// lost as well, stood for.
+    pub(super) fn count_lost(&self, events: u64, in_gaps: u64) {
+        self.waiting.lock().expect("nobody panics holding it").dropped += events + in_gaps;
         self.dropped.fetch_add(events, Ordering::Relaxed);
     }
 
@@ -165,7 +166,7 @@ impl Recorder {
     /// Something happened of which nobody was told.
     pub(super) fn moved(&self, moves: Moves) {
         if moves.lost > 0 {
-            self.count_lost(moves.lost);
+            self.count_lost(moves.lost, 0);
         }
         let caller = Author::by(Front::Server, None);
         let events = moves.moves.into_iter().flat_map(|moved| {
