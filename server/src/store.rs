@@ -203,10 +203,12 @@ macro_rules! either {
     };
 }
 
+/// Calls that are made all the time are in boxes: a request's future holds the largest that it may need,
+/// and is moved at every level.
 impl Queue for Store {
     async fn add_all(&self, mut jobs: Vec<NewJob>) -> Result<Vec<Result<Added>>> {
         let traced = self.traces.as_ref().map(|traces| (traces, traces.adding(&mut jobs)));
-        let answers = either!(self, store => store.add_all(jobs).await);
+        let answers = either!(self, store => Box::pin(store.add_all(jobs)).await);
         if let Some((traces, adding)) = traced {
             traces.added(adding, &answers);
         }
@@ -227,7 +229,7 @@ impl Queue for Store {
 
     async fn pop(&self, ask: Ask) -> Result<Vec<Delivery>> {
         let lane = ask.lane;
-        let mut jobs = either!(self, store => store.pop(ask).await)?;
+        let mut jobs = either!(self, store => Box::pin(store.pop(ask)).await)?;
         if let Some(traces) = &self.traces {
             traces.handed_out(&mut jobs, lane);
         }
@@ -251,7 +253,7 @@ impl Queue for Store {
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Result<Changed>>> {
         let asked = self.log.as_ref().map(|log| (log, batch.iter().map(Asked::settle).collect()));
         let traced = self.traces.as_ref().map(|traces| (traces, traces.settling(&batch)));
-        let answers = either!(self, store => store.settle(batch).await);
+        let answers = either!(self, store => Box::pin(store.settle(batch)).await);
         if let Some((traces, settling)) = traced {
             traces.settled(settling, &answers);
         }
@@ -267,7 +269,7 @@ impl Queue for Store {
         let Some(log) = &self.log else {
             return either!(self, store => store.change(batch).await);
         };
-        let mut names = self.names_of(&batch).await;
+        let mut names = Box::pin(self.names_of(&batch)).await;
         let asked = |change: &Change| {
             let name = match &change.key {
                 Key::Number(number) => names.remove(number),

@@ -408,7 +408,7 @@ impl App {
         self.seen_to.wait().await;
     }
 
-    /// Leases jobs, counted among those who wait if it may; a stop answers with none.
+    /// Leases jobs, counted among those who wait if it may; a stop answers those with none.
     pub(super) async fn take(&self, caller: &Caller, ask: Ask) -> Result<Vec<Delivery>> {
         let config = self.config();
         let limits = &config.limits;
@@ -417,11 +417,14 @@ impl App {
             true => self.gates.calls.enter(limits.requests, "requests")?,
             false => self.gates.waits.enter(limits.waiting, "waiting pops")?,
         };
+        if !may_wait {
+            return self.store()?.pop(ask).await;
+        }
         tokio::select! {
             jobs = self.store()?.pop(ask) => jobs,
             // A pop that is dropped has leased nothing.
             () = self.stopping.cancelled() => Ok(Vec::new()),
-            why = caller.ended(), if may_wait => Err(why),
+            why = caller.ended() => Err(why),
         }
     }
 
@@ -434,7 +437,8 @@ impl App {
         let settles = jobs.iter().map(|job| Settle::delivery(job, release.clone())).collect();
         let mut author = Author::of_this_call();
         author.front = author.front.or(Some(Front::Server));
-        author.scope(self.store()?.settle(settles)).await?;
+        // Seldom, and small for those who carry it along.
+        Box::pin(author.scope(self.store()?.settle(settles))).await?;
         Ok(())
     }
 }

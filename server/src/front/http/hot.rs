@@ -61,7 +61,8 @@ where
     let call = call(parts.uri.path()).expect("it is one of these");
     let needs = table::of_http(&parts.method, call.path()).unwrap_or(table::UNKNOWN);
     let caller = app.admit(needs, &parts.headers, peer)?;
-    let done = async {
+    // In a box: it is moved at every level from here to the connection.
+    let done = Box::pin(async {
         match call {
             Call::Add => {
                 let bytes = payload(app, &parts, body).await?;
@@ -80,8 +81,11 @@ where
                 work::act_on(app, job, "finish", &bytes).await
             }
         }
-    };
-    caller.doing(done).await
+    });
+    match caller.key() {
+        None => done.await,
+        Some(_) => caller.doing(done).await,
+    }
 }
 
 /// Which of these calls a path is. Names that are written in code are left to the router.

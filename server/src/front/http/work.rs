@@ -136,7 +136,8 @@ pub(crate) async fn act_on(app: &App, job: OneJob, action: &str, bytes: &[u8]) -
                 "hold" => Action::Hold,
                 _ => Action::Unhold,
             };
-            jobs::change(app, job, action, if_version).await?
+            // Apart: what is done all the time need not carry what this takes.
+            Box::pin(jobs::change(app, job, action, if_version)).await?
         }
         other => {
             let message = format!(
