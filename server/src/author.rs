@@ -1,6 +1,5 @@
 //! Who did something, for those who write it down: known to whatever a call has done for it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 tokio::task_local! {
@@ -12,8 +11,8 @@ tokio::task_local! {
 pub(crate) struct Author {
     /// Which way they came; none if nobody did, and the server acts by itself.
     pub(crate) front: Option<Front>,
-    /// Where from.
-    pub(crate) address: Option<SocketAddr>,
+    /// Where from. As a text, which a connection has made once for all that comes over it.
+    pub(crate) address: Option<Arc<str>>,
     /// By which key, by its name.
     pub(crate) key: Option<Arc<str>>,
 }
@@ -47,7 +46,7 @@ impl Front {
 
 impl Author {
     /// Someone who came this way.
-    pub(crate) fn by(front: Front, address: Option<SocketAddr>) -> Author {
+    pub(crate) fn by(front: Front, address: Option<Arc<str>>) -> Author {
         Author { front: Some(front), address, key: None }
     }
 

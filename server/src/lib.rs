@@ -14,6 +14,7 @@ pub mod config;
 mod eureka;
 mod events;
 mod front;
+mod json;
 mod listen;
 pub mod proto;
 mod push;

@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::addresses::Addresses;
-use crate::front::port::Port;
+use crate::front::port::{Peer, Port};
 use crate::silence::{Busy, Ear, Limits, Listening, Quiet, Silence};
 use crate::stream::Stream;
 use crate::tls::{Speaks, Tls};
@@ -204,7 +203,7 @@ impl Front for Port {
         let Ok(peer) = stream.peer_addr() else { return };
         // Looked up for each: they may change while the server runs.
         let (_, limits) = self.app().connection_limits();
-        serve(stream, peer, &self, limits, stopping).await;
+        serve(stream, peer.into(), &self, limits, stopping).await;
     }
 
     fn refusal(&self, why: Full) -> String {
@@ -237,8 +236,8 @@ fn last_words(status: &str, code: &str, message: &str) -> String {
 /// Serves one connection.
 async fn serve(
     mut stream: Stream,
-    peer: SocketAddr,
-    port: &Port,
+    peer: Peer,
+    port: &Arc<Port>,
     limits: Limits,
     stopping: CancellationToken,
 ) {
@@ -259,7 +258,7 @@ async fn serve(
         let silence = silence.clone();
         service_fn(move |request| {
             let busy = Busy::new(silence.clone());
-            let answer = port.answer(request, busy, peer);
+            let answer = port.answer(request, busy, &peer);
             async { Ok::<_, Infallible>(answer.await) }
         })
     };

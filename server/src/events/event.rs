@@ -6,9 +6,10 @@ use std::sync::Arc;
 use linger::job::Id;
 use linger::queue::Key;
 use linger::topic::Topic;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::author::{Author, Front};
+use crate::json::put_object;
 
 /// The kinds of things that happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -184,57 +185,56 @@ impl Event {
             Of::Topic(topic) => (Some(topic.as_str()), None),
             Of::Number(_) | Of::Nothing => (None, None),
         };
-        let address = self.caller.address.map(|address| address.to_string());
-        let line = Line {
-            at: self.at_ms,
-            kind: self.kind.as_str().into(),
-            topic: topic.map(Cow::Borrowed),
-            id: id.map(Cow::Borrowed),
-            number: self.number,
-            attempt: self.attempt,
-            latency_ms: self.latency_ms,
-            error: self.error.as_deref().map(Cow::Borrowed),
-            status: self.status,
-            count: self.count,
-            node: node.into(),
-            front: self.caller.front.map_or("server", Front::as_str).into(),
-            address: address.map(Cow::Owned),
-            key: self.caller.key.as_deref().map(Cow::Borrowed),
-        };
-        serde_json::to_writer(&mut *out, &line).expect("texts and numbers can be written");
+        let caller = &self.caller;
+        put_object(out, |line| {
+            line.number("at", self.at_ms);
+            line.text("kind", self.kind.as_str());
+            line.text_if("topic", topic);
+            line.text_if("id", id);
+            line.number_if("number", self.number);
+            line.number_if("attempt", self.attempt.map(u64::from));
+            line.number_if("latency_ms", self.latency_ms);
+            line.text_if("error", self.error.as_deref());
+            line.number_if("status", self.status.map(u64::from));
+            line.number_if("count", self.count);
+            line.text("node", node);
+            line.text("front", caller.front.map_or("server", Front::as_str));
+            line.text_if("address", caller.address.as_deref());
+            line.text_if("key", caller.key.as_deref());
+        });
         out.push(b'\n');
     }
 }
 
 /// A line of the log.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Line<'a> {
     pub(crate) at: u64,
     #[serde(borrow)]
     pub(crate) kind: Cow<'a, str>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default)]
     pub(crate) topic: Option<Cow<'a, str>>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default)]
     pub(crate) id: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub(crate) number: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub(crate) attempt: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub(crate) latency_ms: Option<u64>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default)]
     pub(crate) error: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub(crate) status: Option<u16>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub(crate) count: Option<u64>,
     #[serde(borrow)]
     pub(crate) node: Cow<'a, str>,
     #[serde(borrow)]
     pub(crate) front: Cow<'a, str>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default)]
     pub(crate) address: Option<Cow<'a, str>>,
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default)]
     pub(crate) key: Option<Cow<'a, str>>,
 }
 

@@ -20,11 +20,22 @@ use crate::silence::Busy;
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Whoever answers the requests of this port.
-#[derive(Clone)]
 pub(crate) struct Port {
     app: Arc<App>,
     router: Router,
     grpc: Grpc,
+}
+
+/// Who is at the other end of a connection: looked up once for all requests that come over it.
+pub(crate) struct Peer {
+    address: IpAddr,
+    name: Arc<str>,
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Peer {
+        Peer { address: address.ip().to_canonical(), name: address.to_string().into() }
+    }
 }
 
 impl Port {
@@ -41,25 +52,30 @@ impl Port {
     ///
     /// Boxed, since hyper moves it about: what HTTP needs is thousands of bytes.
     pub(crate) fn answer(
-        &self,
+        self: &Arc<Self>,
         request: Request<Incoming>,
         busy: Busy,
-        peer: SocketAddr,
+        peer: &Peer,
     ) -> Answering {
-        let (port, address) = (self.clone(), peer.ip().to_canonical());
+        let (port, address, name) = (self.clone(), peer.address, Some(peer.name.clone()));
         match grpc::speaks(request.headers()) {
             true => {
-                let author = Author::by(Front::Grpc, Some(peer));
+                let author = Author::by(Front::Grpc, name);
                 Box::pin(author.scope(port.answer_call(request, busy, address)))
             }
             false => {
-                let author = Author::by(Front::Http, Some(peer));
+                let author = Author::by(Front::Http, name);
                 Box::pin(author.scope(port.answer_http(request, busy, address)))
             }
         }
     }
 
-    async fn answer_call(self, request: Request<Incoming>, busy: Busy, peer: IpAddr) -> Response {
+    async fn answer_call(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        busy: Busy,
+        peer: IpAddr,
+    ) -> Response {
         let asked = self.app.names.asked(&request);
         let checked = origin::check(&self.app, &request)
             .and_then(|()| grpc::check_role(&self.app, request.uri().path()))
@@ -72,10 +88,15 @@ impl Port {
         answer
     }
 
-    async fn answer_http(self, request: Request<Incoming>, _busy: Busy, peer: IpAddr) -> Response {
+    async fn answer_http(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        _busy: Busy,
+        peer: IpAddr,
+    ) -> Response {
         let asked = self.app.names.asked(&request);
         let mut answer = match origin::check(&self.app, &request) {
-            Ok(()) => http::answer(&self.app, self.router, request, peer).await,
+            Ok(()) => http::answer(&self.app, &self.router, request, peer).await,
             Err(why) => http::refusal(why),
         };
         asked.answered(&mut answer);

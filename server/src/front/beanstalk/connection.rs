@@ -42,7 +42,8 @@ pub(super) enum End {
 
 /// Serves a connection to its end.
 pub(super) async fn serve(server: Arc<Server>, stream: Stream, stopping: CancellationToken) {
-    let author = Author::by(Front::Beanstalkd, stream.peer_addr().ok());
+    let peer = stream.peer_addr().ok().map(|peer| peer.to_string().into());
+    let author = Author::by(Front::Beanstalkd, peer);
     let mut connection = Connection::new(server, stream, stopping);
     // A connection that breaks is its client's affair.
     let end = author.scope(connection.run()).await.unwrap_or(End::Gone);

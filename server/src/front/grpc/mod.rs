@@ -42,7 +42,6 @@ use proto::linger::topics_server::TopicsServer;
 use proto::tasks::delay_queue_server::DelayQueueServer;
 
 /// Whoever answers the calls.
-#[derive(Clone)]
 pub(super) struct Grpc {
     calls: Arc<Calls>,
     reflection: Reflection,
@@ -112,7 +111,7 @@ impl Grpc {
 
     /// Answers a call, within the time that its caller gives it.
     pub(super) async fn answer(
-        self,
+        &self,
         mut request: Request<Incoming>,
         busy: Busy,
         caller: Caller,
@@ -129,7 +128,7 @@ impl Grpc {
         answer
     }
 
-    async fn answer_in_time(self, request: Request<Incoming>, busy: Busy) -> Response<Body> {
+    async fn answer_in_time(&self, request: Request<Incoming>, busy: Busy) -> Response<Body> {
         let Some(time) = timeout(request.headers()) else {
             return self.call(request, busy).await;
         };
@@ -142,7 +141,7 @@ impl Grpc {
         }
     }
 
-    async fn call(mut self, request: Request<Incoming>, busy: Busy) -> Response<Body> {
+    async fn call(&self, request: Request<Incoming>, busy: Busy) -> Response<Body> {
         let (app, calls) = (self.calls.app.clone(), self.calls.clone());
         let path = request.uri().path().to_owned();
         let (service, method) = path[1..].split_once('/').unwrap_or_default();
@@ -161,10 +160,10 @@ impl Grpc {
             }
             "grpc.health.v1.Health" => HealthServer::from_arc(calls).call(request).await,
             "grpc.reflection.v1.ServerReflection" => {
-                self.reflection.call(request.map(tonic::body::Body::new)).await
+                self.reflection.clone().call(request.map(tonic::body::Body::new)).await
             }
             "grpc.reflection.v1alpha.ServerReflection" => {
-                self.reflection_alpha.call(request.map(tonic::body::Body::new)).await
+                self.reflection_alpha.clone().call(request.map(tonic::body::Body::new)).await
             }
             _ => {
                 let message = format!("there is no service `{}`", super::short(service));

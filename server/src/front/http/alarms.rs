@@ -65,6 +65,6 @@ fn put_incident(out: &mut Object<'_>, kind: Kind, shown: &Shown) {
     out.time("since", *since);
 }
 
-fn put_value(out: &mut Object<'_>, name: &str, kind: Kind, value: u64) {
+fn put_value(out: &mut Object<'_>, name: &'static str, kind: Kind, value: u64) {
     out.raw(name, kind.shown(value).to_string().as_bytes());
 }

@@ -55,7 +55,7 @@ async fn shown(app: &App) -> Result<Response> {
         out.object("settings", |out| {
             for (key, value) in &stored.settings {
                 let value = serde_json::to_vec(value).expect("a setting is plain");
-                out.raw(key, &value);
+                out.pair(key, &value);
             }
         });
         out.array("nodes", |out| {

@@ -76,7 +76,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 /// Has a request done.
 pub(crate) async fn answer(
     app: &Arc<App>,
-    mut router: Router,
+    router: &Router,
     request: Request<Incoming>,
     peer: IpAddr,
 ) -> Response {
@@ -90,7 +90,7 @@ pub(crate) async fn answer(
         Err(request) => {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
-            match router.call(request).await {
+            match router.clone().call(request).await {
                 Ok(answer) => answer,
                 Err(never) => match never {},
             }

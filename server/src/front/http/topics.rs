@@ -315,7 +315,9 @@ pub(super) fn put_settings(out: &mut Object<'_>, settings: &Settings) {
     }
     if !settings.headers.is_empty() {
         out.object("headers", |out| {
-            settings.headers.iter().for_each(|(name, value)| out.text(name, value));
+            for (name, value) in settings.headers.iter() {
+                out.pair(name, &serde_json::to_vec(value).expect("a text can be written"));
+            }
         });
     }
     if let Some(archive) = &settings.archive {
