@@ -170,8 +170,9 @@ impl Conn {
         key: &[u8],
         args: &[Vec<u8>],
     ) -> Result<Value, Fault> {
-        let mut call = redis::cmd("FCALL");
-        call.arg(&script.name).arg(1).arg(key).arg(args);
+        let bytes = args.iter().map(Vec::len).sum::<usize>() + script.name.len() + key.len();
+        let mut call = Cmd::with_capacity(args.len() + 4, bytes + "FCALL1".len());
+        call.arg("FCALL").arg(&script.name).arg(1).arg(key).arg(args);
         let replicas = if script.lasts { self.replicas } else { 0 };
         let request = Request { command: &call, replicas };
         match self.run(key, request).await {

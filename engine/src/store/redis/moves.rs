@@ -610,7 +610,7 @@ pub(super) fn key_args(key: &Key) -> [Vec<u8>; 3] {
 /// The same in one, where there are many: each argument is work for Redis.
 fn called(key: &Key) -> Vec<u8> {
     match key {
-        Key::Named(topic, id) => format!("k{topic}\n{id}").into_bytes(),
+        Key::Named(topic, id) => ["k", topic.as_str(), "\n", id.as_str()].concat().into_bytes(),
         Key::Number(number) => [b"n".as_slice(), &number.to_be_bytes()].concat(),
     }
 }
