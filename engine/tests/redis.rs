@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use linger::error::Code;
 use linger::job::Job;
-use linger::queue::{Ask, Delivery, Key, Queue, Settle, Source, TopicChange, Verdict};
+use linger::queue::{Ask, Delivery, Key, Lane, Queue, Settle, Source, TopicChange, Verdict};
 use linger::store::Options;
 use linger::store::redis::{Redis, Settings};
 use linger::time::{MINUTE, SECOND};
@@ -30,17 +30,29 @@ impl Fleet {
         there().then(|| Fleet { server: Standalone::start(&["--appendonly", "no"]) })
     }
 
+    /// How many functions were called so far.
+    fn calls(&self) -> u64 {
+        self.server.calls_of("fcall")
+    }
+
     /// One more instance.
     async fn instance(&self) -> Redis {
         self.instance_of("linger").await
     }
 
     async fn instance_of(&self, prefix: &str) -> Redis {
+        self.instance_with(Settings { prefix: prefix.into(), ..settings() }).await
+    }
+
+    async fn instance_with(&self, settings: Settings) -> Redis {
         let address = self.server.url().parse().unwrap();
-        // So long a poll that nothing here is owed to it.
-        let settings = Settings { prefix: prefix.into(), poll: MINUTE, ..Settings::default() };
         Redis::open(&address, Options::default(), settings).await.unwrap()
     }
+}
+
+/// So long a poll that nothing here is owed to it.
+fn settings() -> Settings {
+    Settings { poll: MINUTE, ..Settings::default() }
 }
 
 fn topic(name: &str) -> Topic {
@@ -177,16 +189,7 @@ async fn what_many_callers_ask_for_at_once_goes_into_few_calls_and_each_gets_its
     const CALLERS: u64 = 1000;
     let Some(fleet) = Fleet::start() else { return };
     let store = std::sync::Arc::new(fleet.instance().await);
-    let calls = || {
-        let stats = fleet.server.plain().ask(&["INFO", "commandstats"]);
-        let calls = stats
-            .text()
-            .split("cmdstat_fcall:calls=")
-            .nth(1)
-            .and_then(|rest| rest.split(',').next());
-        calls.map_or(0, |calls| calls.parse::<u64>().unwrap())
-    };
-    let before = calls();
+    let before = fleet.calls();
     let mut doing = tokio::task::JoinSet::new();
     for n in 0..CALLERS {
         let store = store.clone();
@@ -202,11 +205,50 @@ async fn what_many_callers_ask_for_at_once_goes_into_few_calls_and_each_gets_its
     }
     let popped: BTreeSet<_> = doing.join_all().await.into_iter().collect();
     assert_eq!(popped.len() as u64, CALLERS, "each got a job of its own");
-    let calls = calls() - before;
+    let calls = fleet.calls() - before;
     assert!(
         calls < CALLERS,
         "{calls} calls for {CALLERS} jobs that were added, popped and finished"
     );
+}
+
+#[tokio::test]
+async fn who_pushes_is_told_of_what_is_pushed_alone_and_who_pops_of_the_rest() {
+    const TOPICS: u64 = 100;
+    let Some(fleet) = Fleet::start() else { return };
+    // Nothing is called by itself but to say that it is alive.
+    let store = fleet.instance_with(Settings { timer: false, ..settings() }).await;
+    let target = "http://127.0.0.1/";
+    let of_topic = linger::topic::Settings { target: target.parse().ok(), ..Default::default() };
+    store.configure(&topic("pushed"), TopicChange::Set(of_topic.into())).await.unwrap();
+    let pushed = async |from: Source| {
+        let ask = Ask { wait: MINUTE, lane: Lane::Push, from, ..Ask::one(topic("any")) };
+        let pushed = tokio::time::timeout(PATIENCE, store.pop(ask)).await.expect("it is told");
+        let pushed = pushed.unwrap().pop().unwrap();
+        finish(&store, &pushed).await.unwrap();
+        pushed.job.spec.id.to_string()
+    };
+    let before = fleet.calls();
+    let adding = async {
+        for n in 0..TOPICS {
+            add(&store, Job::new(format!("topic-{n}"), "x")).await;
+        }
+        add(&store, Job::new("pushed", "x").id("by its topic")).await;
+    };
+    assert_eq!(tokio::join!(pushed(Source::Any), adding).0, "by its topic");
+    let calls = fleet.calls() - before;
+    assert!(calls < TOPICS * 5 / 4, "{calls} calls to add {TOPICS} jobs, while somebody pushes");
+
+    let topics = Source::These(vec![topic("own"), topic("pushed")]);
+    for from in [Source::Any, topics] {
+        let adding = add(&store, Job::new("own", "x").target(target).id("by itself"));
+        assert_eq!(tokio::join!(pushed(from.clone()), adding).0, "by itself");
+        let adding = add(&store, Job::new("pushed", "x").id("by its topic"));
+        assert_eq!(tokio::join!(pushed(from), adding).0, "by its topic");
+    }
+    let popping = pop(&store, "plain", MINUTE);
+    let (popped, ()) = tokio::join!(popping, add(&store, Job::new("plain", "x").id("1")));
+    assert_eq!(popped.unwrap().id().as_str(), "1");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use linger::error::Code;
 use linger::job::Job;
-use linger::queue::{Ask, Queue};
+use linger::queue::{Ask, Queue, Source};
 use linger::store::Options;
 use linger::store::redis::{Fleet, Node, Redis, Settings};
 use linger::time::{MINUTE, SECOND};
@@ -45,6 +45,11 @@ fn settings(name: &str, weight: u32) -> Settings {
     let node = Node { name: name.into(), group: name[..1].into(), weight, ..Node::default() };
     // So long a poll that nothing here is owed to it.
     Settings { poll: MINUTE, lease: LEASE, node, ..Settings::default() }
+}
+
+/// For one job of a topic, for so long that nothing here is owed to the end of it.
+fn waits(topic: &str) -> Ask {
+    Ask { wait: MINUTE, ..Ask::one(topic.parse().unwrap()) }
 }
 
 /// How many buckets each holds, by name.
@@ -197,6 +202,33 @@ async fn who_has_a_busy_bucket_has_fewer_of_them_until_it_is_busy_no_more() {
 }
 
 #[tokio::test]
+async fn a_bucket_is_busy_too_when_what_is_due_goes_straight_to_who_waits() {
+    let Some(server) = Server::start() else { return };
+    let store = server.instance("a1", 1).await;
+    assert_eq!(settled(&store).await, shares([("a1", 256)]));
+    let work = async {
+        loop {
+            let popping = async {
+                let mut left = 50;
+                while left > 0 {
+                    left -= store.pop(Ask { max: 100, ..waits("busy") }).await.unwrap().len();
+                }
+            };
+            let adding = async {
+                while store.stats().await.unwrap().waiting == 0 {}
+                let now = store.clock().now().time();
+                let job = || Job::new("busy", "x").delay(Duration::from_millis(20)).check(now);
+                let jobs = (0..50).map(|_| job().unwrap());
+                store.add_all(jobs.collect()).await.unwrap();
+            };
+            tokio::join!(popping, adding);
+        }
+    };
+    let busy = |fleet: &Fleet| fleet.buckets.iter().any(|bucket| bucket.load > 100);
+    tokio::select! { () = work => {}, _ = until(&store, busy) => {} }
+}
+
+#[tokio::test]
 async fn one_that_is_no_timer_holds_nothing_and_says_when_nobody_else_does() {
     let Some(server) = Server::start() else { return };
     let idle = Settings { timer: false, ..settings("a1", 1) };
@@ -224,6 +256,37 @@ async fn what_is_due_is_made_ready_by_who_holds_its_bucket_alone() {
     tokio::time::timeout(PATIENCE, all_ready).await.expect("they are seen to");
     let made_ready = async |store: &Redis| store.stats().await.unwrap().due_to_ready.total();
     assert_eq!((made_ready(&idle).await, made_ready(&timer).await), (0, 50));
+}
+
+#[tokio::test]
+async fn what_is_due_goes_to_who_waits_where_its_bucket_is_held_before_others_are_told() {
+    let Some(server) = Server::start() else { return };
+    let idle = Settings { timer: false, ..settings("a1", 1) };
+    let (idle, timer) = (server.open(idle).await, server.instance("a2", 1).await);
+    assert_eq!(settled(&timer).await, shares([("a1", 0), ("a2", 256)]));
+    let orders = waits("orders");
+    let any = Ask { from: Source::Any, ..orders.clone() };
+    let in_vain = idle.pop(orders.clone());
+    let popping = async {
+        while idle.stats().await.unwrap().waiting == 0 {}
+        let told = server.0.calls_of("spublish");
+        for ask in [&orders, &any].repeat(4) {
+            let adding = async {
+                while timer.stats().await.unwrap().waiting == 0 {}
+                let job = Job::new("orders", "x").delay(Duration::from_millis(20));
+                idle.add_all(vec![job.check(idle.clock().now().time()).unwrap()]).await.unwrap();
+            };
+            let (popped, ()) = tokio::join!(timer.pop(ask.clone()), adding);
+            assert_eq!(popped.unwrap().len(), 1);
+        }
+        // Of each job when it is due, and of the first lease when it ends.
+        assert_eq!(server.0.calls_of("spublish") - told, 9, "nobody is told that they are ready");
+    };
+    let over = async {
+        tokio::select! { _ = in_vain => false, () = popping => true }
+    };
+    let over = tokio::time::timeout(PATIENCE, over).await.expect("all are popped");
+    assert!(over, "who waits elsewhere was told first");
 }
 
 #[tokio::test]

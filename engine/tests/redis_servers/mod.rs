@@ -91,6 +91,14 @@ impl Standalone {
     }
 
     /// A connection beside the one under test.
+    /// How often a command was called so far, by scripts too.
+    pub(crate) fn calls_of(&self, command: &str) -> u64 {
+        let stats = self.plain().ask(&["INFO", "commandstats"]);
+        let calls = stats.text().split(&format!("cmdstat_{command}:calls=")).nth(1);
+        let calls = calls.and_then(|rest| rest.split(',').next());
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    }
+
     pub(crate) fn plain(&self) -> Plain {
         self.server.plain()
     }

@@ -68,6 +68,8 @@ pub(super) struct Known {
     pub(super) owned: HashMap<u64, Owner>,
     /// When the clock brings the next thing.
     pub(super) wake: Wake,
+    /// How many jobs pops made ready, which are work done for these buckets as well.
+    pub(super) made_ready: HashMap<Bucket, u64>,
 }
 
 impl Core {

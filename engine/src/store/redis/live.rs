@@ -5,8 +5,8 @@
 //! it its share of the buckets. One sees to the clock of those, one by one. One serves those who wait.
 //! Messages may be lost: everything is looked at anew in every poll.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -21,13 +21,16 @@ use super::keys::Bucket;
 use super::nodes::{Beats, Share};
 use super::pop::{Waiting, stopping};
 use super::time::Looked;
+use super::waiters::News;
 use crate::error::Result;
-use crate::queue::{Ask, Delivery};
-use crate::time::{Clock, SECOND, Wake};
+use crate::queue::{Ask, Delivery, Lane};
+use crate::time::{Clock, SECOND, Tick, Time, Wake};
 use crate::topic::Topic;
 
 /// How many buckets are looked at side by side.
 const BUCKETS_AT_ONCE: usize = 32;
+/// How long those who wait elsewhere are not told of what is due, at most.
+const FIRST_MAX: Duration = Duration::from_millis(250);
 /// The least time between two looks at the clock.
 const LOOK_GAP: Duration = Duration::from_millis(1);
 /// How long to wait before something that failed is tried again.
@@ -48,8 +51,15 @@ pub(super) struct Live {
 /// What has changed since those who wait were last served.
 #[derive(Default)]
 struct Changed {
-    topics: Mutex<BTreeSet<(Bucket, Topic)>>,
+    since: Mutex<Since>,
     bell: Notify,
+}
+
+#[derive(Default)]
+struct Since {
+    news: News,
+    /// Buckets in which something is due, and who goes on when that was served.
+    due: Vec<(Bucket, oneshot::Sender<Infallible>)>,
 }
 
 impl Live {
@@ -67,7 +77,7 @@ impl Live {
         let (sooner, moments) = mpsc::unbounded_channel();
         let told = Told { id: id.clone(), changed: changed.clone(), sooner, moved: Arc::default() };
         let beating = tokio::spawn(beats.run(told.moved.clone()));
-        let timer = Timer::new(core.clone(), clock, share.clone(), poll);
+        let timer = Timer::new(core.clone(), clock, share.clone(), poll, changed.clone());
         let tasks = vec![
             tokio::spawn(listen(core.clone(), heard, told)),
             tokio::spawn(timer.run(moments)),
@@ -132,14 +142,37 @@ impl Drop for Live {
 }
 
 impl Changed {
-    fn topic(&self, bucket: Bucket, topic: Topic) {
-        self.topics.lock().expect("nobody panics holding them").insert((bucket, topic));
+    fn topic(&self, bucket: Bucket, topic: Topic, lane: Lane) {
+        self.since().news.of_topic(topic, bucket, lane);
         self.bell.notify_one();
     }
 
-    fn take(&self) -> BTreeSet<(Bucket, Topic)> {
-        std::mem::take(&mut *self.topics.lock().expect("nobody panics holding them"))
+    /// Has those served who wait here for what is due in a bucket, before everyone everywhere is told of it:
+    /// most often there is nothing left to tell.
+    async fn serve_first(&self, core: &Core, bucket: Bucket) {
+        if !core.is_waited_for(bucket) {
+            return;
+        }
+        let (done, served) = oneshot::channel();
+        self.since().due.push((bucket, done));
+        self.bell.notify_one();
+        // Nobody says anything: it is dropped.
+        let _ = tokio::time::timeout(FIRST_MAX, served).await;
     }
+
+    fn take(&self) -> Since {
+        std::mem::take(&mut *self.since())
+    }
+
+    fn since(&self) -> MutexGuard<'_, Since> {
+        self.since.lock().expect("nobody panics holding it")
+    }
+}
+
+/// When the clock brings something to a bucket.
+struct Moment {
+    bucket: usize,
+    wake: Wake,
 }
 
 /// Who is told of what was heard.
@@ -147,7 +180,8 @@ struct Told {
     /// What this instance says itself is no news.
     id: Arc<str>,
     changed: Arc<Changed>,
-    sooner: mpsc::UnboundedSender<Option<Bucket>>,
+    /// Nothing, if all buckets are to be looked at.
+    sooner: mpsc::UnboundedSender<Option<Moment>>,
     moved: Arc<Notify>,
 }
 
@@ -163,13 +197,14 @@ async fn listen(core: Arc<Core>, mut heard: mpsc::UnboundedReceiver<Heard>, told
             }
             Heard::Message { channel, payload } => match core.keys.bucket_of_channel(&channel) {
                 Some((bucket, true)) => {
-                    let _ = sooner.send(Some(bucket));
+                    if let Some(moment) = moment_of(bucket, &payload) {
+                        let _ = sooner.send(Some(moment));
+                    }
                 }
                 Some((bucket, false)) => {
-                    let topic = std::str::from_utf8(&payload).ok().and_then(|t| t.parse().ok());
-                    if let Some(topic) = topic {
-                        core.known().quiet.heard_of(&topic, bucket);
-                        changed.topic(bucket, topic);
+                    if let Some((lane, topic)) = ready_of(&payload) {
+                        core.known().quiet.heard_of(&topic, bucket, lane);
+                        changed.topic(bucket, topic, lane);
                     }
                 }
                 None => {}
@@ -179,13 +214,37 @@ async fn listen(core: Arc<Core>, mut heard: mpsc::UnboundedReceiver<Heard>, told
                 let known = &mut *core.known();
                 known.quiet.forget();
                 for topic in known.waiters.topics() {
-                    let buckets = known.spread.buckets_of(&core.keys, topic);
-                    buckets.into_iter().for_each(|bucket| changed.topic(bucket, topic.clone()));
+                    for bucket in known.spread.buckets_of(&core.keys, topic) {
+                        changed.topic(bucket, topic.clone(), Lane::Pull);
+                        changed.topic(bucket, topic.clone(), Lane::Push);
+                    }
                 }
                 let _ = sooner.send(None);
             }
         }
     }
+}
+
+fn moment_of(Bucket(bucket): Bucket, payload: &[u8]) -> Option<Moment> {
+    let (clock, at) = std::str::from_utf8(payload).ok()?.split_once(' ')?;
+    let at = at.parse().ok()?;
+    let wake = match clock {
+        "wall" => Wake { wall: Some(Time::from_ms(at)?), tick: None },
+        "tick" => Wake { wall: None, tick: Some(Tick::from_us(at)) },
+        _ => return None,
+    };
+    Some(Moment { bucket: bucket.into(), wake })
+}
+
+/// Of which topic something is ready, and for whom.
+fn ready_of(payload: &[u8]) -> Option<(Lane, Topic)> {
+    let (lane, topic) = payload.split_first()?;
+    let lane = match lane {
+        b'0' => Lane::Pull,
+        b'1' => Lane::Push,
+        _ => return None,
+    };
+    Some((lane, std::str::from_utf8(topic).ok()?.parse().ok()?))
 }
 
 /// Serves those who wait: when something has changed, when a wait is over, and in every poll.
@@ -203,7 +262,8 @@ async fn serve(core: Arc<Core>, changed: Arc<Changed>, poll: Duration) {
         }
         // By the time and not by what woke us: where much is ready the bell always rings first.
         everyone |= core.rate_opens();
-        let topics = changed.take();
+        let Since { mut news, due } = changed.take();
+        due.iter().for_each(|(bucket, _)| core.is_due(*bucket, &mut news));
         core.end_waits().await;
         if everyone {
             core.drop_unnamed().await;
@@ -211,7 +271,8 @@ async fn serve(core: Arc<Core>, changed: Arc<Changed>, poll: Duration) {
                 tracing::debug!(%error, "how topics are spread could not be read");
             }
         }
-        let served = core.serve_of((!everyone).then_some(&topics)).await;
+        let served = core.serve_of((!everyone).then_some(&news)).await;
+        drop(due);
         everyone = served.is_err();
         if let Err(error) = served {
             tracing::debug!(%error, "those who wait could not be served; they go on waiting");
@@ -226,17 +287,27 @@ struct Timer {
     clock: Arc<RedisClock>,
     share: Arc<Share>,
     poll: Duration,
+    changed: Arc<Changed>,
     /// When each bucket wants to be looked at, in microseconds of Redis's clock.
     next_us: Vec<u64>,
+    /// When something is due there, if that is known, or later.
+    due_us: Vec<u64>,
 }
 
 impl Timer {
-    fn new(core: Arc<Core>, clock: Arc<RedisClock>, share: Arc<Share>, poll: Duration) -> Timer {
-        let next_us = core.keys.buckets().map(|_| 0).collect();
-        Timer { core, clock, share, poll, next_us }
+    fn new(
+        core: Arc<Core>,
+        clock: Arc<RedisClock>,
+        share: Arc<Share>,
+        poll: Duration,
+        changed: Arc<Changed>,
+    ) -> Timer {
+        let next_us: Vec<u64> = core.keys.buckets().map(|_| 0).collect();
+        let due_us = vec![u64::MAX; next_us.len()];
+        Timer { core, clock, share, poll, changed, next_us, due_us }
     }
 
-    async fn run(mut self, mut moments: mpsc::UnboundedReceiver<Option<Bucket>>) {
+    async fn run(mut self, mut moments: mpsc::UnboundedReceiver<Option<Moment>>) {
         loop {
             let due = self.due();
             self.look_at(due).await;
@@ -265,34 +336,43 @@ impl Timer {
     /// Those of them whose time has come. Whatever it does not hold it looks at when it does.
     fn due(&mut self) -> Vec<usize> {
         let now = self.clock.now();
-        for (next_us, is_held) in self.next_us.iter_mut().zip(self.share.held(now.tick)) {
-            if !is_held {
-                *next_us = 0;
-            }
+        let held = self.share.held(now.tick);
+        for (at, _) in held.iter().enumerate().filter(|(_, is_held)| !**is_held) {
+            (self.next_us[at], self.due_us[at]) = (0, u64::MAX);
         }
+        self.core.known().made_ready.retain(|bucket, _| held[usize::from(bucket.0)]);
         self.held().filter(|at| self.next_us[*at] <= now.wall_us).collect()
     }
 
-    fn sooner(&mut self, bucket: Option<Bucket>) {
-        match bucket {
-            Some(Bucket(at)) => self.next_us[usize::from(at)] = 0,
-            None => self.next_us.fill(0),
-        }
+    fn sooner(&mut self, moment: Option<Moment>) {
+        let Some(Moment { bucket, wake }) = moment else { return self.next_us.fill(0) };
+        let (next, due) = (&mut self.next_us[bucket], &mut self.due_us[bucket]);
+        *next = soonest_us(wake).min(*next);
+        *due = wake.wall.map_or(u64::MAX, us_of).min(*due);
     }
 
     async fn look_at(&mut self, due: Vec<usize>) {
         for some in due.chunks(BUCKETS_AT_ONCE) {
             let mut looks = JoinSet::new();
+            let now_us = self.clock.now().wall_us;
             for at in some.iter().copied() {
-                let core = self.core.clone();
-                looks.spawn(async move { (at, core.see_to(Bucket(at as u16)).await) });
+                let (core, changed) = (self.core.clone(), self.changed.clone());
+                let (bucket, is_due) = (Bucket(at as u16), self.due_us[at] <= now_us);
+                looks.spawn(async move {
+                    if is_due {
+                        changed.serve_first(&core, bucket).await;
+                    }
+                    (at, core.see_to(bucket).await)
+                });
             }
             while let Some(looked) = looks.join_next().await {
                 let Ok((at, looked)) = looked else { continue };
                 self.next_us[at] = match looked {
                     Ok(Looked { wake, now, moved }) => {
                         self.clock.set_by(now);
-                        self.share.count(at, moved);
+                        let by_pops = self.core.known().made_ready.remove(&Bucket(at as u16));
+                        self.share.count(at, moved + by_pops.unwrap_or_default());
+                        self.due_us[at] = wake.wall.map_or(u64::MAX, us_of);
                         soonest_us(wake).min(now.wall_us + self.poll.as_micros() as u64)
                     }
                     Err(error) => {
@@ -307,7 +387,11 @@ impl Timer {
 
 /// Redis has one clock for both.
 fn soonest_us(wake: Wake) -> u64 {
-    let wall = wake.wall.map(|time| time.as_ms().saturating_mul(1000));
+    let wall = wake.wall.map(us_of);
     let tick = wake.tick.map(|tick| tick.as_us());
     wall.into_iter().chain(tick).min().unwrap_or(u64::MAX)
+}
+
+fn us_of(time: Time) -> u64 {
+    time.as_ms().saturating_mul(1000)
 }

@@ -14,7 +14,7 @@ use super::keys::{Bucket, Keys};
 use super::quiet::{Place, Since};
 use super::reply::{integer, strange};
 use super::scripts;
-use super::waiters::{Call, named};
+use super::waiters::{Call, News, named};
 use crate::error::{Code, Error, Result};
 use crate::machine::State;
 use crate::queue::{Ask, Delivery, Lane, Room, Settle, Source, Terms, Verdict};
@@ -291,7 +291,8 @@ impl Core {
             Tick::from_us(self.now().tick.as_us().saturating_add(in_us))
         });
         let ran_out = reply.u64()? == 1;
-        self.count_due(&mut reply.list()?, now)?;
+        let made_ready = self.count_due(&mut reply.list()?, now)?;
+        *self.known().made_ready.entry(*bucket).or_default() += made_ready;
         let (mut of_topics, mut settings) = (reply.list()?, Vec::new());
         while !of_topics.is_empty() {
             settings.push(decode_settings(&of_topics.bytes()?)?);
@@ -407,18 +408,32 @@ impl Core {
         self.serve_of(None).await
     }
 
-    /// Serves those who wait for these topics; or everyone, and looks everywhere.
-    pub(super) async fn serve_of(
-        self: &Arc<Self>,
-        changed: Option<&BTreeSet<(Bucket, Topic)>>,
-    ) -> Result<()> {
+    /// Whether somebody waits to pop of what is due in a bucket.
+    pub(super) fn is_waited_for(&self, bucket: Bucket) -> bool {
+        let known = self.known();
+        known.waiters.pop_of_any() || known.topics_in(&self.keys, bucket).next().is_some()
+    }
+
+    /// Something is due in a bucket, of whatever topics.
+    pub(super) fn is_due(&self, bucket: Bucket, news: &mut News) {
+        let known = &mut *self.known();
+        let topics: Vec<Topic> = known.topics_in(&self.keys, bucket).cloned().collect();
+        for topic in topics {
+            known.quiet.heard_of(&topic, bucket, Lane::Pull);
+            news.of_topic(topic, bucket, Lane::Pull);
+        }
+        news.of_bucket(bucket, Lane::Pull);
+    }
+
+    /// Serves those for whom there are news; or everyone, and looks everywhere.
+    pub(super) async fn serve_of(self: &Arc<Self>, news: Option<&News>) -> Result<()> {
         let line = {
             let known = &mut *self.known();
-            if changed.is_none() {
+            if news.is_none() {
                 known.waiters.opens = None;
                 known.quiet.forget();
             }
-            known.waiters.line(changed)
+            known.waiters.line(news)
         };
         // Who asks for the same as one who got nothing gets nothing either.
         let mut in_vain: Vec<Ask> = Vec::new();
@@ -431,10 +446,10 @@ impl Core {
                 }
                 let max = ask.max * some.len() as u32;
                 let all = Ask { max, ..ask.clone() };
-                let handed = match (&all.from, changed) {
+                let handed = match (&all.from, news) {
                     // Only there has anything changed.
-                    (Source::Any, Some(changed)) => {
-                        let buckets = changed.iter().map(|(bucket, _)| *bucket);
+                    (Source::Any, Some(news)) => {
+                        let buckets = news.buckets(ask.lane);
                         let buckets = buckets.map(|bucket| (bucket, BTreeSet::new())).collect();
                         self.hand_out_in(buckets, &all).await?
                     }

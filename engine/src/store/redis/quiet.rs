@@ -27,7 +27,7 @@ pub(super) struct Quiet {
     /// How much was heard when all was last forgotten.
     forgotten: u64,
     /// When each was last heard of.
-    last: HashMap<Place, u64>,
+    last: HashMap<(Place, Lane), u64>,
     nothing: HashSet<(Place, Lane)>,
 }
 
@@ -38,13 +38,12 @@ impl Quiet {
     }
 
     /// Something came there.
-    pub(super) fn heard_of(&mut self, topic: &Topic, bucket: Bucket) {
+    pub(super) fn heard_of(&mut self, topic: &Topic, bucket: Bucket, lane: Lane) {
         self.heard += 1;
         for place in [Place::Topic(bucket, topic.clone()), Place::Bucket(bucket)] {
-            for lane in [Lane::Pull, Lane::Push] {
-                self.nothing.remove(&(place.clone(), lane));
-            }
-            self.last.insert(place, self.heard);
+            let of_lane = (place, lane);
+            self.nothing.remove(&of_lane);
+            self.last.insert(of_lane, self.heard);
         }
     }
 
@@ -58,9 +57,10 @@ impl Quiet {
 
     /// A look that began then found nothing there.
     pub(super) fn found_nothing(&mut self, place: Place, lane: Lane, since: Since) {
-        let last = self.last.get(&place).copied().unwrap_or(self.forgotten);
+        let of_lane = (place, lane);
+        let last = self.last.get(&of_lane).copied().unwrap_or(self.forgotten);
         if last <= since.0 {
-            self.nothing.insert((place, lane));
+            self.nothing.insert(of_lane);
         }
     }
 
@@ -82,16 +82,18 @@ mod tests {
         let mut quiet = Quiet::default();
         let place = Place::Topic(Bucket(1), topic("mail"));
         let before = quiet.since();
-        quiet.heard_of(&topic("mail"), Bucket(1));
+        quiet.heard_of(&topic("mail"), Bucket(1), Lane::Pull);
         quiet.found_nothing(place.clone(), Lane::Pull, before);
         assert!(!quiet.is_quiet(place.clone(), Lane::Pull));
 
         let after = quiet.since();
-        quiet.heard_of(&topic("other"), Bucket(1));
+        quiet.heard_of(&topic("other"), Bucket(1), Lane::Pull);
         quiet.found_nothing(place.clone(), Lane::Pull, after);
         assert!(quiet.is_quiet(place.clone(), Lane::Pull));
         assert!(!quiet.is_quiet(place.clone(), Lane::Push));
-        quiet.heard_of(&topic("mail"), Bucket(1));
+        quiet.heard_of(&topic("mail"), Bucket(1), Lane::Push);
+        assert!(quiet.is_quiet(place.clone(), Lane::Pull), "that is for others");
+        quiet.heard_of(&topic("mail"), Bucket(1), Lane::Pull);
         assert!(!quiet.is_quiet(place, Lane::Pull));
     }
 

@@ -57,10 +57,15 @@ fn buckets_of(keys: &Keys, topic: &Topic, parts: u16) -> Vec<Bucket> {
 }
 
 impl Known {
-    /// The topics that somebody waits for and that lie in a bucket, one a line.
+    /// The topics that somebody waits for and that lie in a bucket.
+    pub(super) fn topics_in(&self, keys: &Keys, bucket: Bucket) -> impl Iterator<Item = &Topic> {
+        let topics = self.waiters.topics();
+        topics.filter(move |topic| self.spread.buckets_of(keys, topic).contains(&bucket))
+    }
+
+    /// As [`Known::topics_in`], one a line.
     pub(super) fn waited_for_in(&self, keys: &Keys, bucket: Bucket) -> Vec<u8> {
-        let lies_there = |topic: &&Topic| self.spread.buckets_of(keys, topic).contains(&bucket);
-        let here = self.waiters.topics().filter(lies_there);
+        let here = self.topics_in(keys, bucket);
         here.map(Topic::as_str).collect::<Vec<_>>().join("\n").into_bytes()
     }
 }

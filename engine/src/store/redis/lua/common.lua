@@ -234,7 +234,16 @@ local function wake(clock_name, at, tno)
   if not of[tno] or at < of[tno] then of[tno] = at end
 end
 
-local function tell_ready(tno) told[tno] = true end
+-- Who waits for a topic's jobs is told at the end: of those without a target of their own (`y0`) and of those
+-- with one (`y1`), 'certain' that there are some, or if there are.
+local function tell(tno, what, how)
+  if not told[tno] then told[tno] = {} end
+  if told[tno][what] ~= 'certain' then told[tno][what] = how end
+end
+local function tell_ready(tno)
+  tell(tno, 'y0', 'if')
+  tell(tno, 'y1', 'if')
+end
 
 -- When a finished job goes: the start of its hold.
 local function kept_until(j) return as_number(j.hold) end
@@ -399,7 +408,7 @@ local function see_to_line(key, line, new)
   elseif there == new then
     if line.to then call('SADD', of_topic(line.tno, 'yd'), line.to) end
     call('SADD', B .. 'ready', line.tno)
-    if line.tells then told[line.tno] = 'certain' end
+    if line.tells then tell(line.tno, line.to and 'y1' or 'y0', 'certain') end
   end
 end
 
@@ -453,11 +462,11 @@ local function write_hashed(key, of)
   in_parts('HSET', key, there)
 end
 
--- Timers that sleep longer are told.
+-- Timers that sleep longer are told until when they may.
 local function write_wakes(clock_name)
   for tno, at in pairs(woken[clock_name]) do
     if call('ZADD', B .. clock_name, 'LT', 'CH', text(at), tno) == 1 and call('ZRANK', B .. clock_name, tno) == 0 then
-      call('SPUBLISH', B .. 'time', clock_name)
+      call('SPUBLISH', B .. 'time', clock_name .. ' ' .. text(at))
     end
   end
   woken[clock_name] = {}
@@ -473,13 +482,19 @@ local function write()
   sorted, hashed = {}, {}
 end
 
+-- Those who pop are told (0), or those who push (1).
+local function tell_of(tno, of)
+  local function has(what) return of[what] == 'certain' or of[what] and call('EXISTS', of_topic(tno, what)) == 1 end
+  local plain, own = has('y0'), has('y1')
+  if not plain and not own then return end
+  local name, to = unpack(call('HMGET', of_topic(tno, 's'), 'name', 'to'))
+  if plain and not to then call('SPUBLISH', B .. 'wake', '0' .. name) end
+  if own or plain and to then call('SPUBLISH', B .. 'wake', '1' .. name) end
+end
+
 finish_call = function()
   write()
-  for tno, how in pairs(told) do
-    if how == 'certain' or has_ready(tno) then
-      call('SPUBLISH', B .. 'wake', call('HGET', of_topic(tno, 's'), 'name'))
-    end
-  end
+  for tno, of in pairs(told) do tell_of(tno, of) end
   for tno in pairs(over) do drop_now(tno) end
 end
 

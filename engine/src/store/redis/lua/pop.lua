@@ -221,6 +221,11 @@ end
 local function asked_for()
   local topics, ran_out = {}, '0'
   if ARGV[11] == '1' then
+    local enough = math.max(100, most)
+    for _, tno in ipairs(call('ZRANGEBYSCORE', B .. 'wall', '-inf', now, 'LIMIT', 0, 100)) do
+      if #answers[4] < enough then promote(tonumber(tno), enough, answers[4]) end
+    end
+    write()
     for _, tno in ipairs(call('SMEMBERS', B .. 'ready')) do topics[#topics + 1] = topic(tonumber(tno)) end
     return topics, ran_out
   end
@@ -259,6 +264,10 @@ register('pop', ALWAYS, function()
     local best = best_of(topics)
     if not best then break end
     repeat hand_out(best) until count == most or not alone or not best.jobs[best.at]
+  end
+  -- Of what was made ready here nobody is told if it is handed out.
+  for _, of in pairs(told) do
+    for what in pairs(of) do of[what] = 'if' end
   end
   answers[2], answers[3], answers[6] = text(opens), ran_out, strays
   return answers
