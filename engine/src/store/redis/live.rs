@@ -51,12 +51,12 @@ pub(super) struct Live {
 /// What has changed since those who wait were last served.
 #[derive(Default)]
 struct Changed {
-    since: Mutex<Since>,
+    unserved: Mutex<Unserved>,
     bell: Notify,
 }
 
 #[derive(Default)]
-struct Since {
+struct Unserved {
     news: News,
     /// Buckets in which something is due, and who goes on when that was served.
     due: Vec<(Bucket, oneshot::Sender<Infallible>)>,
@@ -143,7 +143,7 @@ impl Drop for Live {
 
 impl Changed {
     fn topic(&self, bucket: Bucket, topic: Topic, lane: Lane) {
-        self.since().news.of_topic(topic, bucket, lane);
+        self.unserved().news.of_topic(topic, bucket, lane);
         self.bell.notify_one();
     }
 
@@ -154,22 +154,22 @@ impl Changed {
             return;
         }
         let (done, served) = oneshot::channel();
-        self.since().due.push((bucket, done));
+        self.unserved().due.push((bucket, done));
         self.bell.notify_one();
         // Nobody says anything: it is dropped.
         let _ = tokio::time::timeout(FIRST_MAX, served).await;
     }
 
-    fn take(&self) -> Since {
-        std::mem::take(&mut *self.since())
+    fn take(&self) -> Unserved {
+        std::mem::take(&mut *self.unserved())
     }
 
-    fn since(&self) -> MutexGuard<'_, Since> {
-        self.since.lock().expect("nobody panics holding it")
+    fn unserved(&self) -> MutexGuard<'_, Unserved> {
+        self.unserved.lock().expect("nobody panics holding it")
     }
 }
 
-/// When the clock brings something to a bucket.
+/// When a clock brings something to a bucket, that nobody knew of before.
 struct Moment {
     bucket: usize,
     wake: Wake,
@@ -225,6 +225,7 @@ async fn listen(core: Arc<Core>, mut heard: mpsc::UnboundedReceiver<Heard>, told
     }
 }
 
+/// Which clock brings something, and when.
 fn moment_of(Bucket(bucket): Bucket, payload: &[u8]) -> Option<Moment> {
     let (clock, at) = std::str::from_utf8(payload).ok()?.split_once(' ')?;
     let at = at.parse().ok()?;
@@ -262,7 +263,7 @@ async fn serve(core: Arc<Core>, changed: Arc<Changed>, poll: Duration) {
         }
         // By the time and not by what woke us: where much is ready the bell always rings first.
         everyone |= core.rate_opens();
-        let Since { mut news, due } = changed.take();
+        let Unserved { mut news, due } = changed.take();
         due.iter().for_each(|(bucket, _)| core.is_due(*bucket, &mut news));
         core.end_waits().await;
         if everyone {

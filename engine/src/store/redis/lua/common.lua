@@ -22,6 +22,9 @@
 --   y:DEST  zset: places of those for one destination   yd  set: these destinations
 --   o       zset: jobs that do not wait, by due time
 --   u       zset: finished jobs by when they go         e   hash: errors of dead jobs -> count
+-- Channels of a bucket:
+--   wake    a topic has something ready: `0` for those who pop or `1` for those who push, and its name
+--   time    a clock brings something sooner than before: `wall` or `tick`, a blank, and when
 -- Not there yet while the library is loaded.
 local call, pack, read, sub, byte, char, format
 local DELAYED, RETRY, HELD, HELD_RETRY, READY, RESERVED, DEAD, FINISHED = 1, 2, 3, 4, 5, 6, 7, 8
