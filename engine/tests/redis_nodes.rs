@@ -273,7 +273,7 @@ async fn what_is_due_goes_to_who_waits_where_its_bucket_is_held_before_others_ar
         for ask in [&orders, &any].repeat(4) {
             let adding = async {
                 while timer.stats().await.unwrap().waiting == 0 {}
-                let job = Job::new("orders", "x").delay(Duration::from_millis(20));
+                let job = Job::new("orders", "x").delay(Duration::from_millis(200));
                 idle.add_all(vec![job.check(idle.clock().now().time()).unwrap()]).await.unwrap();
             };
             let (popped, ()) = tokio::join!(timer.pop(ask.clone()), adding);

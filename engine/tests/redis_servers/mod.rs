@@ -90,7 +90,6 @@ impl Standalone {
         self.server.go_on();
     }
 
-    /// A connection beside the one under test.
     /// How often a command was called so far, by scripts too.
     pub(crate) fn calls_of(&self, command: &str) -> u64 {
         let stats = self.plain().ask(&["INFO", "commandstats"]);
@@ -99,6 +98,7 @@ impl Standalone {
         calls.map_or(0, |calls| calls.parse().unwrap())
     }
 
+    /// A connection beside the one under test.
     pub(crate) fn plain(&self) -> Plain {
         self.server.plain()
     }
