@@ -131,6 +131,15 @@ async fn a_job_is_handed_out_as_often_as_its_holders_are_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_who_says_nothing_loses_its_job_when_its_time_is_over() {
+    let linger = Linger::start().await;
+    let (mut holder, mut next) = (linger.connect().await, linger.connect().await);
+    let number = holder.put("0 0 1", "x").await;
+    assert_eq!(holder.reserve("reserve").await.0, number);
+    assert_eq!(next.reserve("reserve").await.0, number);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_largest_body_is_a_setting() {
     let linger = Linger::with(|config| config.limits.beanstalkd_body_bytes = 10).await;
     let mut client = linger.connect().await;
